@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.problem.forms import center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import component, either, needs, number
+from metriclearn.running.parameters import Of, OneOf, RandomState, Whole, needs
 
 _STARTS = 4  # candidates that start within a length
 _PRECISION = 8  # changes closer than this part of a length are the same
@@ -194,21 +194,18 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     return LabeledRecordings.read("labeled_stretches", Xs, known).pieces
 
 
-@needs(
-    n=number(1, whole=True),
-    length=number(2, whole=True),
-    learner=component("boundary_margins", "ChangePointMetricLearner()", optional=True),
-    strategy=either(*_PARTS, "leftmost"),
-)
+@needs
 def suggest(
     Xs: Any,
     known: Any = None,
     *,
-    length: int,
-    n: int = 1,
-    learner: Any = None,
-    strategy: str = "combined",
-    random_state: int | np.random.Generator | None = 0,
+    length: Annotated[int, Whole(2)],
+    n: Annotated[int, Whole(1)] = 1,
+    learner: Annotated[
+        Any, Of("boundary_margins", "ChangePointMetricLearner()", optional=True)
+    ] = None,
+    strategy: Annotated[str, OneOf(*_PARTS, "leftmost")] = "combined",
+    random_state: RandomState = 0,
 ) -> list[Suggestion]:
     """Suggest stretches of recordings to label, the best first.
 

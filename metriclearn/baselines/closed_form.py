@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.baselines.standardized import StandardizedMetric
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, number
+from metriclearn.running.parameters import Real
 
 
 @dataclass(eq=False, repr=False)
@@ -48,9 +47,7 @@ class ClosedFormMetric(StandardizedMetric):
     CVPR 2016.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"ridge": number()}
-
-    ridge: float = 0.0
+    ridge: Annotated[float, Real()] = 0.0
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         ridge = self.ridge * sum(map(len, arrays)) * np.eye(arrays[0].shape[1])

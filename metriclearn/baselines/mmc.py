@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, number
+from metriclearn.running.parameters import RandomState, Real, Whole
 
 _RIDGE = 1e-9  # share of the mean variance that keeps the problem bounded if clusters are flat
 _SMOOTHING = 1e-10  # added to squared distances of order 1: their roots are then differentiable
@@ -66,18 +65,13 @@ class MMC(StandardizedMetric):
     side-information, NIPS 2002.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "max_pairs": number(1, whole=True),
-        "max_iter": number(1, whole=True),
-        "tol": number(0, 0.5),  # share of the largest eigenvalue: with 1, none would be kept
-    }
-
     diagonal: bool = False
     _: KW_ONLY
-    max_pairs: int = 20_000
-    max_iter: int = 300
-    tol: float = 1e-6
-    random_state: int | np.random.RandomState | None = None
+    max_pairs: Annotated[int, Whole(1)] = 20_000
+    max_iter: Annotated[int, Whole(1)] = 300
+    # A share of the largest eigenvalue: with 1, none would be kept.
+    tol: Annotated[float, Real(0, 0.5)] = 1e-6
+    random_state: RandomState = None
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         check_pairs(type(self).__name__, truths)
@@ -152,7 +146,7 @@ def different_pairs(
     arrays: list[NDArray],
     truths: list[Partition],
     most: int,
-    random_state: int | np.random.RandomState | None,
+    random_state: RandomState,
 ) -> NDArray:
     """Return differences x − x′ between samples in different clusters of the same data set, (d, P).
 

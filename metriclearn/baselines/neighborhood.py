@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, either, number, real_array
+from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, real_array
 
 
 @dataclass(eq=False, repr=False)
@@ -48,21 +47,15 @@ class NeighborhoodComponents(StandardizedMetric):
         If parameters, data or labels are unusable, or the metric is used before ``fit``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "n_components": either(None, number(1, whole=True)),
-        "init": either("auto", "pca", "lda", "identity", "random", component("ndim", "an array")),
-        "max_samples": number(2, whole=True),
-        "max_iter": number(1, whole=True),
-        "tol": number(),
-    }
-
-    n_components: int | None = None
+    n_components: Annotated[int | None, OneOf(None, Whole(1))] = None
     _: KW_ONLY
-    init: str | NDArray = "auto"
-    max_samples: int = 2000
-    max_iter: int = 50
-    tol: float = 1e-5
-    random_state: int | np.random.RandomState | None = None
+    init: Annotated[
+        str | NDArray, OneOf("auto", "pca", "lda", "identity", "random", Of("ndim", "an array"))
+    ] = "auto"
+    max_samples: Annotated[int, Whole(2)] = 2000
+    max_iter: Annotated[int, Whole(1)] = 50
+    tol: Annotated[float, Real()] = 1e-5
+    random_state: RandomState = None
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         from sklearn.neighbors import NeighborhoodComponentsAnalysis
@@ -83,7 +76,7 @@ class NeighborhoodComponents(StandardizedMetric):
         if not isinstance(start, str):
             who, P = type(self).__name__, rows.shape[1]
             start = real_array(who, "init", start, n_features=P)
-            number(1, min(P, self.n_components or P), whole=True).check(
+            Whole(1, min(P, self.n_components or P)).check(
                 who, "number of rows of init", len(start)
             )
         inside = [np.ptp(rows[labels == label], axis=0).max() for label in range(first[-1])]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.estimators.labelings import read_labeled, refuse_unlabeled
@@ -17,7 +15,7 @@ from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.running.parameters import Needs, component, either, number, refuse_unknown
+from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
 
 
 @dataclass(eq=False, repr=False)
@@ -50,15 +48,10 @@ class MetricKMeans(MahalanobisClusterer):
     """
 
     n_clusters = "given"
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "baseline": component(MetricEstimator, "Euclidean()"),
-        "n_init": number(1, whole=True),
-    }
-
-    baseline: BaseEstimator = Euclidean()  # noqa: RUF009
+    baseline: Annotated[BaseEstimator, Of(MetricEstimator, "Euclidean()")] = Euclidean()  # noqa: RUF009
     _: KW_ONLY
-    n_init: int = 10
-    random_state: int | np.random.RandomState | None = None
+    n_init: Annotated[int, Whole(1)] = 10
+    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any, **unknown: Any) -> Self:
         """Fit the metric.
@@ -117,18 +110,11 @@ class TunedSegmenter(MahalanobisSegmenter):
     metriclearn.best_penalty : finds the penalty.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "baseline": component(MetricEstimator, "Euclidean()"),
-        "n_segments": either(None, "given"),
-        "min_size": number(1, whole=True),
-        "penalty": either("tuned", number()),
-    }
-
-    baseline: BaseEstimator = Euclidean()  # noqa: RUF009
+    baseline: Annotated[BaseEstimator, Of(MetricEstimator, "Euclidean()")] = Euclidean()  # noqa: RUF009
     _: KW_ONLY
-    n_segments: str | None = None
-    min_size: int = 1
-    penalty: str | float = "tuned"
+    n_segments: Annotated[str | None, OneOf(None, "given")] = None
+    min_size: Annotated[int, Whole(1)] = 1
+    penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
 
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences.

@@ -7,9 +7,9 @@ Jordan, Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML 201
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number, real_array
+from metriclearn.running.parameters import OneOf, RandomState, Real, Whole, real_array
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
@@ -57,7 +57,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
             "penalized_kmeans_objective needs one label per row of X, got "
             f"{partition.n_samples} labels for {len(X)} rows."
         )
-    number().check("penalized_kmeans_objective", "penalty", penalty)
+    Real().check("penalized_kmeans_objective", "penalty", penalty)
     residual = X - X.mean(axis=0)  # a common shift changes nothing but the rounding
     residual -= partition.project(residual)
     return float(np.sum(residual**2) + penalty * partition.n_clusters)
@@ -115,19 +115,12 @@ class DPMeans(ClusterMixin, BaseEstimator):
     [0, 0, 1, 1]
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "penalty": number(0.0, 1e250),
-        "order": either("given", "random", "farthest-first"),
-        "n_init": number(1, whole=True),
-        "max_iter": number(1, whole=True),
-    }
-
-    penalty: float = 1.0
+    penalty: Annotated[float, Real(0.0, 1e250)] = 1.0
     _: KW_ONLY
-    order: Order = "given"
-    n_init: int = 1
-    max_iter: int = 300
-    random_state: int | np.random.RandomState | None = None
+    order: Annotated[Order, OneOf("given", "random", "farthest-first")] = "given"
+    n_init: Annotated[int, Whole(1)] = 1
+    max_iter: Annotated[int, Whole(1)] = 300
+    random_state: RandomState = None
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Cluster the rows of X, shape (n, d).

@@ -10,9 +10,9 @@ n×n array.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,14 +23,14 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, needs, number
+from metriclearn.running.parameters import LIST, OneOf, RandomState, Real, Whole, needs
 
 Labelings = Sequence[Iterable[Hashable]] | NDArray
-_THRESHOLD = either(None, number(0, 1))
+_THRESHOLD = OneOf(None, Real(0, 1))
 
 
-@needs()
-def coassociation(labelings: Labelings) -> NDArray[np.float64]:
+@needs
+def coassociation(labelings: Annotated[Labelings, LIST]) -> NDArray[np.float64]:
     """Return the fraction of labelings in which samples i and j are together, shape (n, n).
 
     Use this function for small n, since it takes O(Rn²) time. The clusterer never forms this
@@ -59,9 +59,12 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
     return sum(run[:, None] == run for run in codes) / len(codes)
 
 
-@needs(threshold=_THRESHOLD)
+@needs
 def evidence_accumulation(
-    labelings: Labelings, threshold: float | None = 0.5, *, strict: bool = True
+    labelings: Annotated[Labelings, LIST],
+    threshold: Annotated[float | None, _THRESHOLD] = 0.5,
+    *,
+    strict: bool = True,
 ) -> NDArray[np.int64]:
     """Cluster samples by single link on the co-association matrix of given labelings.
 
@@ -154,19 +157,12 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         If parameters or data are unusable.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "n_runs": number(1, whole=True),
-        "min_clusters": either(None, number(1, whole=True)),
-        "max_clusters": either(None, number(1, whole=True)),
-        "threshold": _THRESHOLD,
-    }
-
-    n_runs: int = 50
+    n_runs: Annotated[int, Whole(1)] = 50
     _: KW_ONLY
-    min_clusters: int | None = None
-    max_clusters: int | None = None
-    threshold: float | None = 0.5
-    random_state: int | np.random.RandomState | None = None
+    min_clusters: Annotated[int | None, OneOf(None, Whole(1))] = None
+    max_clusters: Annotated[int | None, OneOf(None, Whole(1))] = None
+    threshold: Annotated[float | None, _THRESHOLD] = 0.5
+    random_state: RandomState = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> EvidenceAccumulation:
         """Cluster the rows of X, shape (n, d).

@@ -9,9 +9,8 @@ nonparametrics, ICML 2012).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +21,15 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_scale, either, number, real_array
+from metriclearn.running.parameters import (
+    OneOf,
+    Positive,
+    RandomState,
+    Real,
+    Whole,
+    check_scale,
+    real_array,
+)
 
 
 def spherical_responsibilities(
@@ -127,9 +134,9 @@ def assignment_probabilities(
             "assignment_probabilities needs x of shape (d,), counts (K,) and means (K, d), got "
             f"{x.shape}, {counts.shape} and {means.shape}."
         )
-    number(positive=True).check(who, "variance", variance)
-    number().check(who, "prior_variance", prior_variance)
-    number(-np.inf).check(who, "penalty", penalty)
+    Positive().check(who, "variance", variance)
+    Real().check(who, "prior_variance", prior_variance)
+    Real(-np.inf).check(who, "penalty", penalty)
     if np.any(counts < 0):
         raise ValueError(f"{who} needs counts of at least 0, got {counts.min():g}.")
     check_scale(who, np.vstack([x, means]))
@@ -261,21 +268,13 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         If parameters or data are unusable.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "penalty": number(0.0, 1e250),
-        "variance": number(most=1e250, positive=True),
-        "prior_variance": number(0.0, 1e250),
-        "concentration": either(None, number(positive=True)),
-        "n_sweeps": number(1, whole=True),
-    }
-
-    penalty: float = 1.0
+    penalty: Annotated[float, Real(0.0, 1e250)] = 1.0
     _: KW_ONLY
-    variance: float = 0.2
-    prior_variance: float = 1.0
-    concentration: float | None = None
-    n_sweeps: int = 50
-    random_state: int | np.random.RandomState | None = None
+    variance: Annotated[float, Positive(1e250)] = 0.2
+    prior_variance: Annotated[float, Real(0.0, 1e250)] = 1.0
+    concentration: Annotated[float | None, OneOf(None, Positive())] = None
+    n_sweeps: Annotated[int, Whole(1)] = 50
+    random_state: RandomState = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> GibbsDPMixture:
         """Sample partitions of the rows of X, shape (n, d), in O(n_sweeps · nKd).

@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import either, needs
+from metriclearn.running.parameters import OneOf, Text, needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -425,12 +425,12 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     return 1 / step
 
 
-@needs(format=either("csv", "tsv", "parquet", "npz"))
+@needs
 def save_files(
     dataset: LabeledSequences,
     path: PathLike,
-    format: str = "csv",
-    label: str = "label",
+    format: Annotated[str, OneOf("csv", "tsv", "parquet", "npz")] = "csv",
+    label: Text = "label",
     group: str | None = None,
 ) -> None:
     """Write a data set, without loss, in the layout that :func:`load_files` reads.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.running.parameters import either, needs, number
+from metriclearn.running.parameters import OneOf, RandomState, Whole, needs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,13 +42,9 @@ class SyntheticSequences(LabeledSequences):
     relevant: NDArray[np.int64]
 
 
-@needs(
-    n_series=number(1, whole=True),
-    distractor_group=number(1, whole=True),
-    min_size=either(None, number(1, whole=True)),
-)
+@needs
 def make_change_points(
-    n_series: int = 10,
+    n_series: Annotated[int, Whole(1)] = 10,
     n_samples: int = 600,
     n_features: int = 300,
     n_relevant: int = 10,
@@ -55,10 +52,10 @@ def make_change_points(
     noise: float = 1.0,
     jump: float = 1.0,
     *,
-    distractor_group: int = 1,
-    min_size: int | None = None,
+    distractor_group: Annotated[int, Whole(1)] = 1,
+    min_size: Annotated[int | None, OneOf(None, Whole(1))] = None,
     feature_seed: int | None = None,
-    random_state: int | np.random.RandomState | None = None,
+    random_state: RandomState = None,
 ) -> SyntheticSequences:
     """Generate series in which a few relevant features change at the labelled change-points.
 
@@ -116,7 +113,7 @@ def make_change_points(
             f"make_change_points needs 1 ≤ fewest ≤ most segments that fit into {n_samples} "
             f"samples, got {n_segments} segments of at least {size} samples."
         )
-    number(1, n_features, whole=True).check("make_change_points", "n_relevant", n_relevant)
+    Whole(1, n_features).check("make_change_points", "n_relevant", n_relevant)
     columns = np.arange(n_features)
     if feature_seed is not None:
         columns = check_random_state(feature_seed).permutation(n_features)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.spatial.transform import Rotation as ScipyRotation
 
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import number
+from metriclearn.running.parameters import Real, Whole, check_parameters
 
 
 class Recording(NamedTuple):
@@ -52,20 +52,11 @@ class Recording(NamedTuple):
 Recordings = Sequence[Recording]
 
 
-_LIMITS = {
-    "n_channels": number(1, whole=True),
-    "n_given": number(0, whole=True),
-    "deviation": number(),
-    "probability": number(0.0, 1.0),
-}
-
-
 class _Checked:
     """Base class of augmentations, which checks the parameters when an augmentation is created."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            _LIMITS[name].check(type(self).__name__, name, value)
+        check_parameters(self)
 
 
 @dataclass(frozen=True)
@@ -97,9 +88,9 @@ class Channels(_Checked):
     True
     """
 
-    n_channels: int
+    n_channels: Annotated[int, Whole(1)]
     _: KW_ONLY
-    n_given: int = 0
+    n_given: Annotated[int, Whole(0)] = 0
 
     def changed(self, X: NDArray, change: Callable[[NDArray], NDArray]) -> NDArray:
         """Apply a function to the raw samples of X, and return the changed X.
@@ -148,7 +139,7 @@ class Scaling(Channels):
     >>> learner = EncoderMetricLearner(augmentations=[Scaling(6)])
     """
 
-    deviation: float = 0.1
+    deviation: Annotated[float, Real()] = 0.1
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """Return the scaled recordings."""
@@ -189,7 +180,7 @@ class Rotation(Channels):
     >>> learner = EncoderMetricLearner(augmentations=[Rotation(6)])
     """
 
-    deviation: float = 0.2
+    deviation: Annotated[float, Real()] = 0.2
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """Return the rotated recordings."""
@@ -229,7 +220,7 @@ class Noise(_Checked):
     convolutional neural networks, ICMI 2017.
     """
 
-    deviation: float = 0.1
+    deviation: Annotated[float, Real()] = 0.1
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """Return the recordings with added noise."""
@@ -268,7 +259,7 @@ class TimeReversal(Channels):
     >>> learner = EncoderMetricLearner(augmentations=[TimeReversal(6)])
     """
 
-    probability: float = 0.5
+    probability: Annotated[float, Real(0.0, 1.0)] = 0.5
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """Return the recordings, some of them reversed."""

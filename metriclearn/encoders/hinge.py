@@ -15,7 +15,7 @@ Tr M̂)/T for the penalty λ.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -39,7 +39,17 @@ from metriclearn.problem.named_segments import (
     named_truths,
 )
 from metriclearn.running.executors import ThreadExecutor
-from metriclearn.running.parameters import Needs, component, either, needs, number, shown
+from metriclearn.running.parameters import (
+    Jobs,
+    Needs,
+    Of,
+    OneOf,
+    Positive,
+    Real,
+    Whole,
+    needs,
+    shown,
+)
 from metriclearn.similarities.joint import GaussianSimilarity
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm
@@ -126,8 +136,10 @@ class NamedProducts(InnerProducts):
     >>> loss(outputs, [[0] * 20 + [1] * 30]).backward()
     """
 
-    @needs(n_names=number(1, whole=True), name_loss=number())
-    def __init__(self, n_names: int, name_loss: float) -> None:
+    @needs
+    def __init__(
+        self, n_names: Annotated[int, Whole(1)], name_loss: Annotated[float, Real()]
+    ) -> None:
         self.n_names, self.name_loss = n_names, name_loss
 
     def at(self, Z: NDArray, truth: Any) -> tuple[ChargedForm, float]:
@@ -220,8 +232,8 @@ class GaussianSimilarities:
     >>> loss(outputs, [NodeLabels(counts)]).backward()
     """
 
-    @needs(similarity=_ALL_PAIRS)
-    def __init__(self, similarity: GaussianSimilarity | None = None) -> None:
+    @needs
+    def __init__(self, similarity: Annotated[GaussianSimilarity | None, _ALL_PAIRS] = None) -> None:
         self.similarity = GaussianSimilarity() if similarity is None else similarity
 
     def at(self, Z: NDArray, truth: NodeLabels) -> tuple[SimilarityForm, float]:
@@ -356,23 +368,18 @@ class StructuredHingeLoss(nn.Module):
     torch.Size([50, 3])
     """
 
-    @needs(
-        loss_scale=number(positive=True),
-        penalty=either("learned", number()),
-        n_clusters=either(None, "given"),
-        oracle=component("__call__", "ChangePoints()", optional=True),
-    )
+    @needs
     def __init__(
         self,
         *,
-        loss_scale: float = 1.0,
-        penalty: str | float = "learned",
-        n_clusters: str | None = None,
+        loss_scale: Annotated[float, Positive()] = 1.0,
+        penalty: Annotated[str | float, OneOf("learned", Real())] = "learned",
+        n_clusters: Annotated[str | None, OneOf(None, "given")] = None,
         segments: bool = True,
-        min_size: int = 1,
-        oracle: Any = None,
+        min_size: Annotated[int, Whole(1)] = 1,
+        oracle: Annotated[Any, Of("__call__", "ChangePoints()", optional=True)] = None,
         forms: OutputForms | None = None,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
     ) -> None:
         super().__init__()
         if not segments and oracle is None:

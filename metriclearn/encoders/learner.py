@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
@@ -32,20 +32,26 @@ from metriclearn.estimators.labelings import (
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import replacing
-from metriclearn.running.callbacks import Callback
+from metriclearn.running.callbacks import Callbacks
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import (
+    CheckpointPath,
+    Device,
+    Each,
+    Jobs,
     Needs,
+    Of,
+    Positive,
+    RandomState,
+    Real,
+    Verbose,
+    Whole,
     check_parameters,
-    component,
-    either,
-    number,
-    several,
     shown,
 )
 from metriclearn.solvers.mahalanobis import FullMetric
@@ -199,51 +205,37 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     (60, 2)
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "encoder": Needs("{a} {name} such as WindowEncoder or an nn.Module", callable),
-        "last_layer": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
-        "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),
-        "min_size": number(1, whole=True),
-        "loss_scale": number(1e-50),
-        "n_epochs": number(1, whole=True),
-        "batch_size": number(1, whole=True),
-        "learning_rate": number(positive=True),
-        "penalty_learning_rate": number(positive=True),
-        "weight_decay": number(),
-        "augmentations": several(
-            Needs("an augmentation", callable), "augmentations (recordings, random) -> recordings"
-        ),
-        "validation": number(0.0, 0.9),
-        "patience": number(1, whole=True),
-        "callbacks": several(
-            component(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"
-        ),
-    }
-
     # components are never changed in place, see ComponentParameters.set_params
-    encoder: Any = WindowEncoder
-    last_layer: ChangePointMetricLearner = ChangePointMetricLearner(  # noqa: RUF009
+    encoder: Annotated[Any, Needs("{a} {name} such as WindowEncoder or an nn.Module", callable)] = (
+        WindowEncoder
+    )
+    last_layer: Annotated[
+        ChangePointMetricLearner, Of(ChangePointMetricLearner, "ChangePointMetricLearner()")
+    ] = ChangePointMetricLearner(  # noqa: RUF009
         FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False
     )
     _: KW_ONLY
-    n_segments: str | None = None
-    min_size: int = 1
-    loss_scale: float = 1.0
+    n_segments: GivenSegments = None
+    min_size: Annotated[int, Whole(1)] = 1
+    loss_scale: Annotated[float, Real(1e-50)] = 1.0
     retune: bool = True
-    n_epochs: int = 30
-    batch_size: int = 4
-    learning_rate: float = 2e-3
-    penalty_learning_rate: float = 1e-2
-    weight_decay: float = 1e-2
-    augmentations: Sequence[Callable[..., Any]] = ()
-    validation: float = 0.0
-    patience: int = 10
-    checkpoint: str | os.PathLike[str] | None = None
-    callbacks: Sequence[Callback] = ()
-    device: str = "cpu"
-    n_jobs: int | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: bool | None = None
+    n_epochs: Annotated[int, Whole(1)] = 30
+    batch_size: Annotated[int, Whole(1)] = 4
+    learning_rate: Annotated[float, Positive()] = 2e-3
+    penalty_learning_rate: Annotated[float, Positive()] = 1e-2
+    weight_decay: Annotated[float, Real()] = 1e-2
+    augmentations: Annotated[
+        Sequence[Callable[..., Any]],
+        Each(Needs("", callable), "augmentations (recordings, random) -> recordings"),
+    ] = ()
+    validation: Annotated[float, Real(0.0, 0.9)] = 0.0
+    patience: Annotated[int, Whole(1)] = 10
+    checkpoint: CheckpointPath = None
+    callbacks: Callbacks = ()
+    device: Device = "cpu"
+    n_jobs: Jobs = None
+    random_state: RandomState = None
+    verbose: Verbose = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Train the encoder, then learn the last layer.

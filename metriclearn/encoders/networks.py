@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,26 +22,28 @@ from torch.nn import functional
 
 from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.running.parameters import (
-    SWITCH,
+    Each,
     Needs,
-    either,
+    OneOf,
+    Real,
+    Whole,
     needs,
-    number,
     real_array,
-    several,
     shown,
 )
 
-_COUNT = number(1, 2**31, whole=True)
-_SIZES = dict.fromkeys(
-    ("n_features", "n_outputs", "width", "n_blocks", "dilation", "n_encoders", "kernel_size"),
-    _COUNT,
-)
-_SIZES |= dict.fromkeys(("n_given", "context"), number(0, 2**31, whole=True))
-_MAKER = Needs("{a} {name} that makes an nn.Module of n_features, such as WindowEncoder", callable)
-_MODULE = Needs("{a} {name}, a torch module or a function that makes one", callable)
-_SIZES |= {"encoder": _MAKER, "module": _MODULE, "causal": SWITCH}
-_SIZES |= {"n_channels": either(None, _COUNT), "dropout": number(0, 1)}
+_COUNT = Whole(1, 2**31)
+_Count = Annotated[int, _COUNT]
+_Extra = Annotated[int, Whole(0, 2**31)]
+_Share = Annotated[float, Real(0, 1)]
+_Maker = Annotated[
+    Callable[[int], nn.Module],
+    Needs("{a} {name} that makes an nn.Module of n_features, such as WindowEncoder", callable),
+]
+_Module = Annotated[
+    nn.Module | Callable[[], nn.Module],
+    Needs("{a} {name}, a torch module or a function that makes one", callable),
+]
 
 
 class Standardization(nn.Module):
@@ -75,8 +77,8 @@ class Standardization(nn.Module):
     mean: Tensor
     scale: Tensor
 
-    @needs(**_SIZES)
-    def __init__(self, n_features: int) -> None:
+    @needs
+    def __init__(self, n_features: _Count) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(n_features))
@@ -151,9 +153,9 @@ class TemporalBlock(nn.Module):
     torch.Size([1, 10, 8])
     """
 
-    @needs(**_SIZES)
+    @needs
     def __init__(
-        self, width: int, kernel_size: int, dilation: int, dropout: float, causal: bool
+        self, width: _Count, kernel_size: _Count, dilation: _Count, dropout: _Share, causal: bool
     ) -> None:
         super().__init__()
         reach = (kernel_size - 1) * dilation
@@ -217,17 +219,17 @@ class TemporalConvolution(nn.Module):
     torch.Size([1, 10, 24])
     """
 
-    @needs(**_SIZES)
+    @needs
     def __init__(
         self,
-        n_features: int,
-        n_channels: int | None = None,
-        n_given: int = 0,
-        n_outputs: int = 24,
-        width: int = 32,
-        n_blocks: int = 3,
-        kernel_size: int = 5,
-        dropout: float = 0.1,
+        n_features: _Count,
+        n_channels: Annotated[int | None, OneOf(None, _COUNT)] = None,
+        n_given: _Extra = 0,
+        n_outputs: _Count = 24,
+        width: _Count = 32,
+        n_blocks: _Count = 3,
+        kernel_size: _Count = 5,
+        dropout: _Share = 0.1,
         causal: bool = False,
     ) -> None:
         super().__init__()
@@ -292,14 +294,14 @@ class WindowEncoder(nn.Module):
     TemporalConvolution : an encoder for raw signals.
     """
 
-    @needs(**_SIZES)
+    @needs
     def __init__(
         self,
-        n_features: int,
-        n_outputs: int = 16,
-        width: int = 64,
-        context: int = 2,
-        dropout: float = 0.1,
+        n_features: _Count,
+        n_outputs: _Count = 16,
+        width: _Count = 64,
+        context: _Extra = 2,
+        dropout: _Share = 0.1,
     ) -> None:
         super().__init__()
         self.context = nn.Conv1d(n_features, width, 2 * context + 1, padding=context)
@@ -348,8 +350,8 @@ class Columns(nn.Module):
     torch.Size([1, 10, 16])
     """
 
-    @needs(**_SIZES, stop=_COUNT)
-    def __init__(self, n_features: int, encoder: Callable[[int], nn.Module], stop: int) -> None:
+    @needs
+    def __init__(self, n_features: _Count, encoder: _Maker, stop: _Count) -> None:
         super().__init__()
         if stop > n_features:
             raise ValueError(f"Columns needs stop ≤ {n_features} columns, got {stop}.")
@@ -394,8 +396,8 @@ class Normalized(nn.Module):
     torch.Size([1, 10, 16])
     """
 
-    @needs(**_SIZES)
-    def __init__(self, n_features: int, encoder: Callable[[int], nn.Module]) -> None:
+    @needs
+    def __init__(self, n_features: _Count, encoder: _Maker) -> None:
         super().__init__()
         self.encoder = encoder(n_features)
         self.log_scale = nn.Parameter(torch.tensor(0.5).log())
@@ -444,10 +446,8 @@ class Ensemble(nn.Module):
     torch.Size([1, 10, 32])
     """
 
-    @needs(**_SIZES)
-    def __init__(
-        self, n_features: int, encoder: Callable[[int], nn.Module], n_encoders: int = 5
-    ) -> None:
+    @needs
+    def __init__(self, n_features: _Count, encoder: _Maker, n_encoders: _Count = 5) -> None:
         super().__init__()
         made = [encoder(n_features) for _ in range(n_encoders)]
         if not all(isinstance(one, nn.Module) for one in made):
@@ -509,19 +509,19 @@ class FrozenEncoder(nn.Module):
     torch.Size([1, 10, 16])
     """
 
-    @needs(
-        **_SIZES,
-        shape=either(None, several(_COUNT, "a {name} of positive whole numbers")),
-        head=Needs("head=None or a function of n_features", lambda h: h is None or callable(h)),
-        batch_size=_COUNT,
-    )
+    @needs
     def __init__(
         self,
-        n_features: int,
-        module: nn.Module | Callable[[], nn.Module],
-        shape: Sequence[int] | None = None,
-        head: Callable[[int], nn.Module] | None = None,
-        batch_size: int = 256,
+        n_features: _Count,
+        module: _Module,
+        shape: Annotated[
+            Sequence[int] | None, OneOf(None, Each(_COUNT, "a {name} of positive whole numbers"))
+        ] = None,
+        head: Annotated[
+            Callable[[int], nn.Module] | None,
+            Needs("head=None or a function of n_features", lambda h: h is None or callable(h)),
+        ] = None,
+        batch_size: _Count = 256,
     ) -> None:
         super().__init__()
         try:
@@ -644,15 +644,9 @@ class FrozenFeatures(StatelessTransformer):
     ['frozen0', 'frozen1', 'frozen2', 'frozen3']
     """
 
-    PARAMETERS: ClassVar = {
-        "module": _MODULE,
-        "shape": several(_COUNT, "a {name} of positive whole numbers"),
-        "batch_size": _COUNT,
-    }
-
-    module: nn.Module | Callable[[], nn.Module]
-    shape: Sequence[int]
-    batch_size: int = 64
+    module: _Module
+    shape: Annotated[Sequence[int], Each(_COUNT, "a {name} of positive whole numbers")]
+    batch_size: _Count = 64
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute features (n, P) of windows ``(n, *shape)``.

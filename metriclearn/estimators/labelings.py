@@ -16,7 +16,7 @@ from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partition import Partition, factorize, label_array, label_values
-from metriclearn.running.parameters import check_parameters, number, real_array, shown
+from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
 
 # Weights below this fraction of the largest weight change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
@@ -223,12 +223,12 @@ def read_counts(
         return counts
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)
-        if not (number(1, most, whole=True).accepts(count) or (optional and count is None)):
+        if not (Whole(1, most).accepts(count) or (optional and count is None)):
             raise ValueError(
                 f"{who} needs a whole {name} from 1 to {most} for the {length} {data.items} of "
                 f"data set {i}, got {count!r}."
             )
-    return counts
+    return [None if count is None else whole(count) for count in counts]
 
 
 def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray | None:

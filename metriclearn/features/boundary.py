@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
-from metriclearn.running.parameters import (
-    check_scale,
-    either,
-    needs,
-    number,
-    real_array,
-    several,
-)
+from metriclearn.running.parameters import Each, OneOf, Whole, check_scale, needs, real_array
 
 
 @dataclass(eq=False, repr=False)
@@ -65,15 +58,11 @@ class BoundaryFeatures(StatelessTransformer):
     20
     """
 
-    PARAMETERS: ClassVar = {
-        "windows": several(number(1, whole=True), "whole {name} of at least 1"),
-        "statistics": several(either("mean", "deviation"), "{name} among mean and deviation"),
-        "unit": either("sequence", "data"),
-    }
-
-    windows: Sequence[int] = (5, 20)
-    statistics: Sequence[str] = ("mean",)
-    unit: str = "sequence"
+    windows: Annotated[Sequence[int], Each(Whole(1), "whole {name} of at least 1")] = (5, 20)
+    statistics: Annotated[
+        Sequence[str], Each(OneOf("mean", "deviation"), "{name} among mean and deviation")
+    ] = ("mean",)
+    unit: Annotated[str, OneOf("sequence", "data")] = "sequence"
 
     @property
     def looks_back(self) -> int | None:
@@ -91,8 +80,8 @@ class BoundaryFeatures(StatelessTransformer):
         """
         return self.looks_back
 
-    @needs(X=SEQUENCES)
-    def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+    @needs
+    def transform(self, X: Annotated[Sequence[ArrayLike], SEQUENCES]) -> list[NDArray[np.float64]]:
         """Compute the features of every sequence (T_i, P). Returns arrays (T_i + 1, q).
 
         The columns hold the statistics of the first window length, then those of the second, and so

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, component, real_array
+from metriclearn.running.parameters import Of, check_parameters, real_array
 
 _LARGEST = 1e150
 
@@ -59,9 +58,7 @@ class EachSample(TransformerMixin, ComponentParameters):  # type: ignore[call-ar
     5
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"transformer": component("transform", "PCA(10)")}
-
-    transformer: Any
+    transformer: Annotated[Any, Of("transform", "PCA(10)")]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the transformer to all samples. ``y`` is not used.

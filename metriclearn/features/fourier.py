@@ -8,7 +8,7 @@ features for large-scale kernel machines, NIPS 2007).
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +18,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.running.parameters import (
+    OneOf,
+    Positive,
+    RandomState,
+    Whole,
     check_parameters,
-    either,
     metric_factor,
-    number,
     real_array,
 )
 
@@ -76,18 +78,12 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     phase_ : (D,) phases in [0, 2π)
     """
 
-    PARAMETERS: ClassVar = {
-        "n_components": number(1, whole=True),
-        "kernel": either("gaussian", "laplacian", "cauchy"),
-        "gamma": number(positive=True),
-    }
-
-    n_components: int = 100
+    n_components: Annotated[int, Whole(1)] = 100
     _: KW_ONLY
-    kernel: Kernel = "gaussian"
+    kernel: Annotated[Kernel, OneOf("gaussian", "laplacian", "cauchy")] = "gaussian"
     metric: Any = None
-    gamma: float = 1.0
-    random_state: int | np.random.RandomState | None = None
+    gamma: Annotated[float, Positive()] = 1.0
+    random_state: RandomState = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
         """Draw the frequencies. Only the number of columns of X is used."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lgamma, log, pi
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +19,15 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
+    Each,
     Needs,
+    OneOf,
+    Positive,
+    Real,
+    Whole,
     check_parameters,
-    either,
     needs,
-    number,
     real_array,
-    several,
 )
 
 _LARGE = 1e100  # the recurrence is rescaled beyond it
@@ -36,9 +38,11 @@ Scale = Literal["robust", "noise", "standard"]
 Normalization = Literal["orthonormal", "paper"]
 
 
-@needs(n_functions=number(1, whole=True), normalization=either("orthonormal", "paper"))
+@needs
 def hermite_functions(
-    x: ArrayLike, n_functions: int, normalization: Normalization = "orthonormal"
+    x: ArrayLike,
+    n_functions: Annotated[int, Whole(1)],
+    normalization: Annotated[Normalization, OneOf("orthonormal", "paper")] = "orthonormal",
 ) -> NDArray[np.float64]:
     """Compute the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
@@ -159,9 +163,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
         """Compute the features of one series (T, P), an array (T, P · number of names)."""
 
 
-_ODD = Needs(
-    "an odd {name} of at least 1 sample", lambda n: number(1, whole=True).accepts(n) and n % 2 == 1
-)
+_ODD = Needs("an odd {name} of at least 1 sample", lambda n: Whole(1).accepts(n) and n % 2 == 1)
 
 
 def _is_list(X: Any) -> bool:
@@ -213,17 +215,10 @@ class HermiteMoments(_PerSeries):
     ((5, 2), 0.0)
     """
 
-    PARAMETERS: ClassVar = {
-        "n_moments": number(1, whole=True),
-        "scale": either(*_SCALES, number(positive=True)),
-        "normalization": either("orthonormal", "paper"),
-        "width": number(positive=True),
-    }
-
-    n_moments: int = 5
-    scale: Scale | float = "robust"
-    normalization: Normalization = "orthonormal"
-    width: float = 1.0
+    n_moments: Annotated[int, Whole(1)] = 5
+    scale: Annotated[Scale | float, OneOf(*_SCALES, Positive())] = "robust"
+    normalization: Annotated[Normalization, OneOf("orthonormal", "paper")] = "orthonormal"
+    width: Annotated[float, Positive()] = 1.0
 
     def _names(self) -> list[str]:
         return [f"hermite{i}" for i in range(1, self.n_moments + 1)]
@@ -261,15 +256,9 @@ class SlidingMoments(_PerSeries):
         See :class:`HermiteMoments`. None keeps the units of the data.
     """
 
-    PARAMETERS: ClassVar = {
-        "window": _ODD,
-        "trend": either(None, _ODD),
-        "scale": either(*_SCALES, None),
-    }
-
-    window: int = 3
-    trend: int | None = None
-    scale: Scale | None = None
+    window: Annotated[int, _ODD] = 3
+    trend: Annotated[int | None, OneOf(None, _ODD)] = None
+    scale: Annotated[Scale | None, OneOf(*_SCALES, None)] = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters, and remember the number and the names of the columns."""
@@ -324,13 +313,10 @@ class SoftThresholds(_PerSeries):
         The value s, in units of x. None means no saturation.
     """
 
-    PARAMETERS: ClassVar = {
-        "thresholds": several(number(), "one or more {name} of at least 0", least=1),
-        "saturation": either(None, number(positive=True)),
-    }
-
-    thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)
-    saturation: float | None = None
+    thresholds: Annotated[
+        Sequence[float], Each(Real(), "one or more {name} of at least 0", least=1)
+    ] = (0.0, 1.0, 2.0, 4.0)
+    saturation: Annotated[float | None, OneOf(None, Positive())] = None
 
     def _names(self) -> list[str]:
         return [f"above{t:g}" for t in self.thresholds]

@@ -6,14 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
-from metriclearn.running.parameters import check_scale, component, number, real_array, several
+from metriclearn.running.parameters import Each, Of, Whole, check_scale, real_array
 
 
 class RecordingTransformer(StatelessTransformer, ABC):
@@ -74,13 +74,11 @@ class JoinedFeatures(RecordingTransformer):
     518
     """
 
-    PARAMETERS: ClassVar = {
-        "extractors": several(component("extract", "AudioFeatures()"), "a list of {name}", least=1),
-        "slack": number(0, whole=True),
-    }
-
-    extractors: Sequence[RecordingTransformer]
-    slack: int = 3
+    extractors: Annotated[
+        Sequence[RecordingTransformer],
+        Each(Of("extract", "AudioFeatures()"), "a list of {name}", least=1),
+    ]
+    slack: Annotated[int, Whole(0)] = 3
 
     @property
     def rate(self) -> float:  # type: ignore[override]

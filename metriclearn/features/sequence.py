@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
-from metriclearn.running.parameters import either, needs, number, real_array, several
+from metriclearn.running.parameters import Each, OneOf, Whole, needs, real_array
 
 _BLOCK = 2**18  # numbers at a time
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
@@ -80,14 +80,10 @@ class SequenceFeatures(StatelessTransformer):
     array([[4.61]])
     """
 
-    PARAMETERS: ClassVar = {
-        "names": several(
-            either(*SEQUENCE_FEATURES), f"{{name}} among {', '.join(SEQUENCE_FEATURES)}"
-        ),
-        "window": either(None, number(1, whole=True)),
-    }
-
-    names: Sequence[str] = (
+    names: Annotated[
+        Sequence[str],
+        Each(OneOf(*SEQUENCE_FEATURES), f"{{name}} among {', '.join(SEQUENCE_FEATURES)}"),
+    ] = (
         "log_length",
         "log_log_length",
         "log_noise",
@@ -95,7 +91,7 @@ class SequenceFeatures(StatelessTransformer):
         "log_deviation",
         "log_step_deviation",
     )
-    window: int | None = None
+    window: Annotated[int | None, OneOf(None, Whole(1))] = None
 
     @property
     def looks_back(self) -> int | None:
@@ -105,8 +101,10 @@ class SequenceFeatures(StatelessTransformer):
         """
         return self.window
 
-    @needs(X=SEQUENCES)
-    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+    @needs
+    def transform(
+        self, X: Annotated[Sequence[ArrayLike], SEQUENCES]
+    ) -> NDArray[np.float64] | list[NDArray[np.float64]]:
         """Compute the features of N sequences (T_i, P). Returns an array (N, n_names).
 
         With ``window``, the method returns a list of N arrays (T_i + 1, n_names). The cost for a

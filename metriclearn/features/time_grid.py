@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Needs, dimensions, needs, number, shown
+from metriclearn.running.parameters import Needs, Positive, dimensions, needs, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,14 +22,14 @@ _NAMES = Needs(
 )
 
 
-@needs(rate=number(positive=True), longest_gap=number(positive=True), held=_NAMES)
+@needs
 def regular(
     frame: Any,
-    rate: float,
-    longest_gap: float,
+    rate: Annotated[float, Positive()],
+    longest_gap: Annotated[float, Positive()],
     *,
     time: str | None = None,
-    held: Sequence[str] = (),
+    held: Annotated[Sequence[str], _NAMES] = (),
 ) -> list[pd.DataFrame]:
     """Put a time-stamped table on a regular grid, and cut it into pieces at long gaps.
 

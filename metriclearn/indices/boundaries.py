@@ -15,13 +15,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Real, needs
 
 Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
 
@@ -82,7 +82,7 @@ class AnnotationError(NamedTuple):
     n_regions: int
 
 
-@needs()
+@needs
 def hausdorff(
     true: ArrayLike | Partition,
     pred: ArrayLike | Partition,
@@ -129,13 +129,13 @@ def hausdorff(
     return distance / n if normalized else distance
 
 
-@needs(margin=number())
+@needs
 def precision_recall(
     true: ArrayLike | Partition,
     pred: ArrayLike | Partition,
     n_samples: int | None = None,
     *,
-    margin: float = 10,
+    margin: Annotated[float, Real()] = 10,
 ) -> PrecisionRecall:
     """Precision and recall of change-points, from the largest one-to-one matching.
 
@@ -235,13 +235,13 @@ def covering(
     return math.fsum(covered) / len(covered)
 
 
-@needs(margin=number())
+@needs
 def f_measure(
     true: ArrayLike | Partition | Annotations,
     pred: ArrayLike | Partition,
     n_samples: int | None = None,
     *,
-    margin: float = 5,
+    margin: Annotated[float, Real()] = 5,
 ) -> float:
     """F1 score F = 2PR/(P + R) of change-points, for one or several annotators.
 
@@ -333,7 +333,7 @@ def annotation_error(
     def fits(row: Any) -> bool:
         if not isinstance(row, (Sequence, np.ndarray)) or np.shape(row) not in ((3,), (4,)):
             return False
-        whole = [number().accepts(value) and float(value).is_integer() for value in row]
+        whole = [Real().accepts(value) and float(value).is_integer() for value in row]
         open_ended = len(row) == 4 and row[3] is None
         return all(whole[: 3 if open_ended else 4]) and row[0] < row[1] <= ends[-1]
 

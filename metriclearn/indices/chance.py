@@ -6,13 +6,13 @@ import inspect
 import math
 from collections.abc import Callable, Hashable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from metriclearn.indices import information, pairs
 from metriclearn.indices.contingency import ContingencyTable, contingency_table, of_partitions
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Of, RandomState, Real, Whole, needs
 
 _ENUMERATED_TABLES = 5000
 
@@ -58,14 +58,14 @@ class Estimate(float):
 
 
 @of_partitions
-@needs(maximum=number(-np.inf), n_permutations=number(2, whole=True))
+@needs
 def adjusted(
-    index: Callable[..., float],
+    index: Annotated[Callable[..., float], Of("__call__", "rand_score")],
     table: ContingencyTable,
     *,
-    maximum: float = 1.0,
-    n_permutations: int = 1000,
-    random_state: int | np.random.Generator | None = 0,
+    maximum: Annotated[float, Real(-np.inf)] = 1.0,
+    n_permutations: Annotated[int, Whole(2)] = 1000,
+    random_state: RandomState = 0,
 ) -> Estimate:
     """Correct an index i for chance: (i − E[i]) / (maximum − E[i]).
 
@@ -109,13 +109,13 @@ def adjusted(
 
 
 @of_partitions
-@needs(n_permutations=number(2, whole=True))
+@needs
 def expected_under_permutation(
-    index: Callable[..., float],
+    index: Annotated[Callable[..., float], Of("__call__", "rand_score")],
     table: ContingencyTable,
     *,
-    n_permutations: int = 1000,
-    random_state: int | np.random.Generator | None = 0,
+    n_permutations: Annotated[int, Whole(2)] = 1000,
+    random_state: RandomState = 0,
 ) -> Estimate:
     """Compute the mean of an index over all relabelings with the same cluster sizes.
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels
 from metriclearn.indices.distances import ClusteredPoints, clustered_points
-from metriclearn.running.parameters import either, needs
+from metriclearn.running.parameters import OneOf, needs
 
 SEPARATIONS = ("single", "complete", "average", "centroid", "average_to_centroids", "hausdorff")
 DIAMETERS = ("complete", "average", "centroid")
 
 
-@needs(separation=either(*SEPARATIONS), diameter=either(*DIAMETERS))
+@needs
 def dunn_score(
     X: ArrayLike,
     labels: Labels,
     *,
-    separation: str = "single",
-    diameter: str = "complete",
+    separation: Annotated[str, OneOf(*SEPARATIONS)] = "single",
+    diameter: Annotated[str, OneOf(*DIAMETERS)] = "complete",
     metric: Any = None,
 ) -> float:
     """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l). Large values are good.

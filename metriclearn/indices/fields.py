@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from metriclearn.indices import boundaries, state_sequences
 from metriclearn.indices.contingency import Labels, label_arrays
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import either
+from metriclearn.running.parameters import OneOf
 
 LOWER_IS_BETTER = ("diarization_error_rate",)
 _FRAME = 0.1  # seconds per frame in mir_eval
@@ -24,7 +24,7 @@ Pair = tuple[Labels, Labels]  # true and predicted labels
 
 def measures_of(field: str, pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
     """Compute all measures of a field, see :func:`~metriclearn.indices.compare`."""
-    either(*_FIELDS).check("compare", "field", field)
+    OneOf(*_FIELDS).check("compare", "field", field)
     if ignore_label is not None and field not in ("speech", "video"):
         raise ValueError(
             f"compare needs every sample for field={field!r}, got ignore_label={ignore_label!r}; "

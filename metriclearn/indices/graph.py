@@ -13,14 +13,14 @@ Z. Hussain and M. Meilă, "Graph-sensitive indices for comparing clusterings", a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_arrays, label_codes
 from metriclearn.indices.information import log_base, variation_of_information
-from metriclearn.running.parameters import check_scale, needs, number, real_array, several
+from metriclearn.running.parameters import Each, Real, Whole, check_scale, needs, real_array
 
 
 def random_walk_index(
@@ -127,8 +127,8 @@ def vi_with_neighbors(
     return variation_of_information(*types, base=base)
 
 
-@needs(radius=number())
-def epsilon_graph(X: ArrayLike, radius: float) -> Any:
+@needs
+def epsilon_graph(X: ArrayLike, radius: Annotated[float, Real()]) -> Any:
     """Make a graph that links points at most ``radius`` apart, without self-loops.
 
     In few dimensions it takes about O(n log n + edges) time. Section 5.2 of the paper links points
@@ -186,16 +186,18 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
 
     points = real_array("knn_graph", "X", X)
     check_scale("knn_graph", points)
-    number(1, len(points) - 1, whole=True).check("knn_graph", "n_neighbors", n_neighbors)
+    Whole(1, len(points) - 1).check("knn_graph", "n_neighbors", n_neighbors)
     graph = kneighbors_graph(points, n_neighbors, mode="connectivity", include_self=False)
     return graph.maximum(graph.T)
 
 
-@needs(
-    shape=several(number(1, whole=True), "a {name} of positive whole numbers"),
-    reach=number(0, whole=True),
-)
-def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) -> Any:
+@needs
+def grid_graph(
+    shape: Annotated[Sequence[int], Each(Whole(1), "a {name} of positive whole numbers")],
+    reach: Annotated[int, Whole(0)] = 2,
+    *,
+    weighted: bool = False,
+) -> Any:
     """Make a graph that links pixels of a grid that are at most ``reach`` apart on every axis.
 
     There are no self-loops. ``reach=2`` is the 5×5 neighborhood of section 5.3 of the paper. It

@@ -30,7 +30,7 @@ from metriclearn.indices.contingency import (
     contingency_table,
     of_partitions,
 )
-from metriclearn.running.parameters import either, number, real_array
+from metriclearn.running.parameters import OneOf, Real, real_array
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "arithmetic": lambda h, g, joint: (h + g) / 2.0,
@@ -277,7 +277,7 @@ def log_base(base: float | None) -> float:
     """Return the divisor that converts nats to the base: ln(base), or 1 if ``base`` is None."""
     if base is None:
         return 1.0
-    number(1.0).check("An entropy", "logarithm base", base)
+    Real(1.0).check("An entropy", "logarithm base", base)
     if base == 1.0:
         raise ValueError("An entropy needs a logarithm base above 1, got 1.")
     return math.log(base)
@@ -304,6 +304,6 @@ def _variation(table: ContingencyTable) -> float:
 
 
 def _normalizer(table: ContingencyTable, average_method: str) -> float:
-    either(*_NORMALIZERS).check("An index of information", "average_method", average_method)
+    OneOf(*_NORMALIZERS).check("An index of information", "average_method", average_method)
     h, g = entropy_of(table.row_sizes), entropy_of(table.column_sizes)
     return _NORMALIZERS[average_method](h, g, entropy_of(table.counts))

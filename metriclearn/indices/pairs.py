@@ -274,7 +274,7 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
 
 
 @of_partitions
-@needs()
+@needs
 def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float:
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 

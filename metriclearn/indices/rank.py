@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import comb
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from metriclearn.indices.contingency import (
 )
 from metriclearn.indices.pairs import pair_counts
 from metriclearn.problem.partition import label_values
-from metriclearn.running.parameters import Needs, either, needs, number, real_array
+from metriclearn.running.parameters import Needs, OneOf, Real, Whole, needs, real_array
 
 Ties = Literal["agree", "ignore"]
 _COUNTABLE = 4_000_000_000  # pairs fit in 63 bits
@@ -102,13 +102,13 @@ def goodman_kruskal_gamma(
     return (total - 2 * _discordant(table)) / total if total else float("nan")
 
 
-@needs(denominator=either("signs", "weights"))
+@needs
 def weighted_goodman_kruskal(
     a: ArrayLike,
     b: ArrayLike,
     *,
     ties: Ties = "agree",
-    denominator: Literal["signs", "weights"] = "signs",
+    denominator: Annotated[Literal["signs", "weights"], OneOf("signs", "weights")] = "signs",
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|.
 
@@ -151,9 +151,14 @@ def weighted_goodman_kruskal(
     return float((value + agreeing) / total) if total else float("nan")
 
 
-@needs(method=either("auto", "exact", "asymptotic"))
+@needs
 def mann_whitney_u(
-    x: ArrayLike, y: ArrayLike, *, method: Literal["auto", "exact", "asymptotic"] = "auto"
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    method: Annotated[
+        Literal["auto", "exact", "asymptotic"], OneOf("auto", "exact", "asymptotic")
+    ] = "auto",
 ) -> MannWhitney:
     """Wilcoxon–Mann–Whitney test of two independent samples: U and a two-sided p-value.
 
@@ -196,7 +201,7 @@ def mann_whitney_u(
     return MannWhitney(u1, u2, p_value, "asymptotic")
 
 
-@needs()
+@needs
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ, where U is the smaller of u1 and u2.
 
@@ -233,11 +238,13 @@ def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> f
     return below / deviation if deviation > 0 else 0.0
 
 
-_SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on long integers
+_SIZE = Whole(1, 1000)  # exact counts take n1 · n1 n2 steps on long integers
 
 
-@needs(n1=_SIZE, n2=_SIZE, u=number())
-def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
+@needs
+def mann_whitney_exact_p(
+    u: Annotated[float, Real()], n1: Annotated[int, _SIZE], n2: Annotated[int, _SIZE]
+) -> float:
     """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a statistic u.
 
     The p-value is for samples without ties. The p-value is computed with exact integers and one
@@ -270,12 +277,14 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     return min(1.0, float(Fraction(2 * tail, comb(n1 + n2, n1))))
 
 
-@needs(
-    n1=_SIZE,
-    n2=_SIZE,
-    alpha=Needs("an alpha between 0 and 1", lambda alpha: 0 < Fraction(str(alpha)) < 1),
-)
-def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
+@needs
+def mann_whitney_critical(
+    n1: Annotated[int, _SIZE],
+    n2: Annotated[int, _SIZE],
+    alpha: Annotated[
+        float | str, Needs("an alpha between 0 and 1", lambda alpha: 0 < Fraction(str(alpha)) < 1)
+    ] = 0.05,
+) -> int | None:
     """Find the largest U that is significant at the two-sided level alpha, or None if no U is.
 
     It takes O(n1 · n1 n2) time and compares exact rational numbers. A widespread printed table is
@@ -334,7 +343,7 @@ def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]
     If ``ties="agree"``, the second number counts the pairs that are tied in both sequences.
     Otherwise the second number is 0.
     """
-    either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
+    OneOf("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
     return counts.n00, counts.n11 if ties == "agree" else 0
 

@@ -8,19 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import differs, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
-from metriclearn.running.parameters import component, either, needs, number, real_array
+from metriclearn.running.parameters import (
+    LIST,
+    Jobs,
+    Of,
+    OneOf,
+    RandomState,
+    Whole,
+    needs,
+    real_array,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Distance = Callable[..., float]
+Distance = Annotated[Callable[..., float], Of("__call__", "variation_of_information")]
 _ABSENT = -1
 
 
@@ -96,20 +105,18 @@ class Stability:
         return figure
 
 
-@needs(
-    estimator=component("fit_predict", "KMeans()"),
-    n_bootstrap=number(2, whole=True),
-    compare=either("reference", "pairwise"),
-)
+@needs
 def stability(
-    estimator: Any,
+    estimator: Annotated[Any, Of("fit_predict", "KMeans()")],
     X: ArrayLike,
     *,
-    n_bootstrap: int = 100,
+    n_bootstrap: Annotated[int, Whole(2)] = 100,
     distance: Distance = variation_of_information,
-    compare: Literal["reference", "pairwise"] = "reference",
-    n_jobs: int | None = None,
-    random_state: int | np.random.Generator | None = 0,
+    compare: Annotated[
+        Literal["reference", "pairwise"], OneOf("reference", "pairwise")
+    ] = "reference",
+    n_jobs: Jobs = None,
+    random_state: RandomState = 0,
 ) -> Stability:
     """Measure the bootstrap stability of a clustering method.
 
@@ -169,9 +176,9 @@ def stability(
     return Stability(np.array(distances), labelings, reference, name)
 
 
-@needs()
+@needs
 def stability_pairwise(
-    labelings: Sequence[Any],
+    labelings: Annotated[Sequence[Any], LIST],
     distance: Distance = variation_of_information,
     *,
     absent: Hashable = None,
@@ -205,10 +212,10 @@ def stability_pairwise(
     return [distance(*_common(a, b, absent)) for a, b in combinations(labelings, 2)]
 
 
-@needs()
+@needs
 def stability_reference(
     reference: Any,
-    labelings: Sequence[Any],
+    labelings: Annotated[Sequence[Any], LIST],
     distance: Distance = variation_of_information,
     *,
     absent: Hashable = None,

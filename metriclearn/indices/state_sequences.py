@@ -11,7 +11,7 @@ its true cluster, or a new name if it has no true cluster. In a segmentation
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from metriclearn.indices.information import entropy
 from metriclearn.indices.matching import assignment
 from metriclearn.indices.pairs import corrected_for_chance
 from metriclearn.problem.partition import Partition, factorize, label_values
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Real, needs
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 Runs = tuple[Partition, NDArray[np.int64]]  # segments between changes of state, and their states
 
 
-@needs(overlap=number(0, 1))
+@needs
 def segmental_f1(
     labels_true: Labels,
     labels_pred: Labels,
     *,
-    overlap: float = 0.5,
+    overlap: Annotated[float, Real(0, 1)] = 0.5,
     ignore_label: Hashable = None,
 ) -> float:
     """F1 score of segments, as used for action segmentation.
@@ -145,15 +145,15 @@ def runs_edit_score(of_true: Runs, of_pred: Runs) -> float:
     return 1.0 - int(distances[-1]) / longest if longest else 1.0
 
 
-@needs(delay=number(), transition=number(), missing=number(), isolation=number())
+@needs
 def state_matching_score(
     labels_true: Labels,
     labels_pred: Labels,
     *,
-    delay: float = 0.1,
-    transition: float = 0.3,
-    missing: float = 0.5,
-    isolation: float = 0.8,
+    delay: Annotated[float, Real()] = 0.1,
+    transition: Annotated[float, Real()] = 0.3,
+    missing: Annotated[float, Real()] = 0.5,
+    isolation: Annotated[float, Real()] = 0.8,
 ) -> float:
     """State matching score 1 − Σ_E (1 + penalty of E) |E| / n over error stretches E, in [−1, 1].
 
@@ -210,9 +210,9 @@ def state_matching_score(
     return 1.0 - float(sizes @ (1.0 + np.select(kinds, penalties, several))) / true.n_samples
 
 
-@needs(slope=number(0, 1e9))
+@needs
 def weighted_adjusted_rand_score(
-    labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
+    labels_true: Labels, labels_pred: Labels, *, slope: Annotated[float, Real(0, 1e9)] = 0.1
 ) -> float:
     """Adjusted Rand index in which errors near true boundaries have less weight.
 
@@ -249,9 +249,9 @@ def weighted_adjusted_rand_score(
     return corrected_for_chance(*map(int, sums))
 
 
-@needs(slope=number(0, 1e9))
+@needs
 def weighted_normalized_mutual_info_score(
-    labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
+    labels_true: Labels, labels_pred: Labels, *, slope: Annotated[float, Real(0, 1e9)] = 0.1
 ) -> float:
     """Mutual information of weighted samples, divided by the mean of the two unweighted entropies.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from metriclearn.indices.contingency import Labels, contingency_table
 from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Positive, needs
 
 _BETTER: dict[Callable[..., float], str] = {
     pairs.rand_score: "higher",
@@ -29,13 +29,13 @@ _BETTER: dict[Callable[..., float], str] = {
 }
 
 
-@needs(rate=number(positive=True))
+@needs
 def compare(
     labels_true: Labels | None = None,
     labels_pred: Labels | None = None,
     *,
     field: str | None = None,
-    rate: float = 1.0,
+    rate: Annotated[float, Positive()] = 1.0,
     as_frame: bool = False,
     contingency: Any = None,
     ignore_label: Hashable = None,

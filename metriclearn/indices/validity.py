@@ -14,14 +14,14 @@ function cites the origin of its index.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels
 from metriclearn.indices.distances import clustered_points
-from metriclearn.running.parameters import either, needs
+from metriclearn.running.parameters import OneOf, needs
 
 SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 
@@ -145,12 +145,14 @@ def silhouette_score(
     return float(samples.mean())
 
 
-@needs(kind=either("original", "simplified", "alternative", "hybrid"))
+@needs
 def silhouette_samples(
     X: ArrayLike,
     labels: Labels,
     *,
-    kind: SilhouetteKind = "original",
+    kind: Annotated[
+        SilhouetteKind, OneOf("original", "simplified", "alternative", "hybrid")
+    ] = "original",
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:

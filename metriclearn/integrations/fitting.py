@@ -14,10 +14,10 @@ from metriclearn.baselines.predictors import TunedSegmenter
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
-from metriclearn.running.parameters import component, either, number
+from metriclearn.running.parameters import Of, OneOf, Real
 
-_LEARNER = component("predict", "ChangePointMetricLearner()", optional=True)
-_PENALTY = either(None, number())
+_LEARNER = Of("predict", "ChangePointMetricLearner()", optional=True)
+_PENALTY = OneOf(None, Real())
 
 
 def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any] | None) -> Any:

@@ -41,7 +41,7 @@ from metriclearn.integrations.label_studio_json import (
 from metriclearn.running.atomic import locked, reading, replacing
 from metriclearn.running.command_line import command_line
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Positive, needs
 
 _LOGGER = logging.getLogger(__name__)
 _UNKNOWN = "unknown"  # label of time in no region
@@ -98,13 +98,13 @@ class Backend:
     >>> backend.fit("ANNOTATION_CREATED", event)  # doctest: +SKIP
     """
 
-    @needs(rate=number(positive=True))
+    @needs
     def __init__(
         self,
         folder: PathLike,
         *,
         state: PathLike | None = None,
-        rate: float = 4.0,
+        rate: Annotated[float, Positive()] = 4.0,
         learner: Any = None,
     ) -> None:
         self.folder, self.rate = Path(folder), rate

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlparse
 from xml.etree import ElementTree
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.annotations import Segment, disjoint
 from metriclearn.datasets.files import read_text_table
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Positive, needs
 
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
 _KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
@@ -174,13 +174,13 @@ class Clock(NamedTuple):
         return stamp.strftime(str(interface.time_format).replace("%L", milliseconds))
 
 
-@needs(rate=number(positive=True))
+@needs
 def read_tasks(
     tasks: PathLike | Sequence[Mapping[str, Any]],
     config: str | None = None,
     *,
     folder: PathLike | None = None,
-    rate: float = 1.0,
+    rate: Annotated[float, Positive()] = 1.0,
     annotator: Any = None,
     predictions: bool = False,
     channel: int | None = None,
@@ -254,13 +254,13 @@ def read_tasks(
     return tables
 
 
-@needs(rate=number(positive=True))
+@needs
 def write_tasks(
     tables: Mapping[str, Sequence[Segment]],
     config: str,
     *,
     folder: PathLike | None = None,
-    rate: float = 1.0,
+    rate: Annotated[float, Positive()] = 1.0,
     data: Mapping[str, Any] | None = None,
     scores: Mapping[str, Sequence[float]] | None = None,
     predictions: bool = False,

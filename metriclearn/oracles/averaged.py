@@ -6,9 +6,9 @@ a lower bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, component, number
+from metriclearn.running.parameters import Of, Real, check_parameters
 
 
 class Mixture:
@@ -89,13 +89,8 @@ class Averaged(ComponentParameters):
     4
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "search": component(LocalSearch, "LocalSearch()"),
-        "share": number(0, 1),
-    }
-
-    search: LocalSearch = LocalSearch()  # noqa: RUF009
-    share: float = 0.5
+    search: Annotated[LocalSearch, Of(LocalSearch, "LocalSearch()")] = LocalSearch()  # noqa: RUF009
+    share: Annotated[float, Real(0, 1)] = 0.5
 
     over_partitions = False
 

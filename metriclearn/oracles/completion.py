@@ -18,6 +18,7 @@ from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import RandomState
 
 
 class _Groups(NamedTuple):
@@ -59,7 +60,7 @@ class ConstrainedKMeans(BaseEstimator):
 
     n_init: int = 10
     max_iterations: int = 100
-    random_state: int | np.random.RandomState | None = 0
+    random_state: RandomState = 0
 
     def __call__(
         self,

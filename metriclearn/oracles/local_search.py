@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,7 +15,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, component
+from metriclearn.running.parameters import Of, Whole
 
 # Kernels that allocate nothing need no reference counts.
 _WITHIN: Any = {"nogil": True, "_nrt": False, "forceinline": True}
@@ -99,14 +98,11 @@ class LocalSearch(ComponentParameters):
     clustering without Voronoi", AISTATS 2010.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "relaxation": component("__call__", "SpectralRelaxation()"),
-        "rounding": component("__call__", "PivotedRounding()"),
-    }
-
-    relaxation: SpectralRelaxation = SpectralRelaxation(keep_constant=True)  # noqa: RUF009
-    rounding: Rounding = PivotedRounding()  # noqa: RUF009
-    max_passes: int = 100
+    relaxation: Annotated[SpectralRelaxation, Of("__call__", "SpectralRelaxation()")] = (
+        SpectralRelaxation(keep_constant=True)  # noqa: RUF009
+    )
+    rounding: Annotated[Rounding, Of("__call__", "PivotedRounding()")] = PivotedRounding()  # noqa: RUF009
+    max_passes: Annotated[int, Whole(1)] = 100
 
     over_partitions = True
 

@@ -13,6 +13,7 @@ from sklearn.cluster import KMeans
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
+from metriclearn.running.parameters import RandomState
 
 
 @runtime_checkable
@@ -65,7 +66,7 @@ class RowKMeans(BaseEstimator):
     """
 
     n_init: int = 1
-    random_state: int | np.random.RandomState | None = 0
+    random_state: RandomState = 0
 
     def __call__(self, projector: Projector, n_clusters: int | None = None) -> Partition:
         rows = _rows(projector)

@@ -15,14 +15,14 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition, labeled_part
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, component, either, number, real_array
+from metriclearn.running.parameters import Needs, Of, OneOf, Whole, real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LEAST = number(1, whole=True)
-_COUNT = either(None, _LEAST)
-_LOSS = component("__call__", "FrobeniusLoss()")
+_LEAST = Whole(1)
+_COUNT = OneOf(None, _LEAST)
+_LOSS = Of("__call__", "FrobeniusLoss()")
 _RANGE = Needs(
     "0 <= low <= high in {name}",
     lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),

@@ -5,7 +5,7 @@ See Lajugie, Arlot & Bach, section 4.2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
+from metriclearn.running.parameters import Whole
 
 _TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # Lanczos iterations cannot separate eigenvalues that are closer
@@ -178,7 +179,7 @@ class TopEigenvectors(BaseEstimator):
     Golub & Van Loan, Matrix Computations, 4th edition, section 10.3.6.
     """
 
-    def __init__(self, tolerance: float = 1e-9, max_passes: int = 300) -> None:
+    def __init__(self, tolerance: float = 1e-9, max_passes: Annotated[int, Whole(1)] = 300) -> None:
         self.tolerance = tolerance
         self.max_passes = max_passes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.problem.forms import Form, center
 from metriclearn.problem.partition import Partition, check_count
+from metriclearn.running.parameters import Whole
 
 
 @dataclass(eq=False, repr=False)
@@ -33,7 +35,7 @@ class SummedArea(BaseEstimator):
         If parameters cannot be used, or if no segmentation has the given number of segments.
     """
 
-    min_size: int = 1
+    min_size: Annotated[int, Whole(1)] = 1
 
     def __call__(self, form: Form, n_clusters: int | None = None) -> Partition:
         """Find the best segmentation, with ``n_clusters`` segments if this number is given.

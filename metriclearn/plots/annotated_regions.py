@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ import metriclearn.plots.canvas as draw
 from metriclearn.problem.knowledge import Region
 from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
-from metriclearn.running.parameters import component, needs, real_array, several
+from metriclearn.running.parameters import NAMED, Each, Of, Text, Title, needs, real_array
 
 _BLUE, _ORANGE, _ERROR = draw.PALETTE[5], draw.PALETTE[4], draw.PALETTE[1]
 _MOST_POINTS = 4000
@@ -24,15 +24,17 @@ _NARROW = 6.0  # inches below which the legend does not fit next to the name of 
 _CLOSE = 0.1  # share of the width: closer words would overlap
 
 
-@needs(regions=several(component(Region, "Region(0, 9, NO_CHANGE)"), "a list of {name}"))
+@needs
 def plot_annotations(
     signal: ArrayLike,
-    segmentations: Mapping[str, ArrayLike],
-    regions: Sequence[Region],
+    segmentations: Annotated[Mapping[str, ArrayLike], NAMED],
+    regions: Annotated[
+        Sequence[Region], Each(Of(Region, "Region(0, 9, NO_CHANGE)"), "a list of {name}")
+    ],
     ax: Axes | None = None,
     *,
-    title: str | None = None,
-    ylabel: str = "",
+    title: Title = None,
+    ylabel: Text = "",
 ) -> Figure:
     """Draw a panel for each segmentation: the signal, its segment means, and annotated regions.
 

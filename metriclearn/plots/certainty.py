@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,13 +11,13 @@ from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import needs, number, real_array
+from metriclearn.running.parameters import Text, Title, Whole, needs, real_array
 
 _MOST_NAMED, _POINTS = 30, 2000
 _BAND = draw.PALETTE[0]
 
 
-@needs()
+@needs
 def plot_margins(
     change_points: ArrayLike,
     confidences: ArrayLike,
@@ -23,8 +25,8 @@ def plot_margins(
     intervals: ArrayLike,
     ax: Axes | None = None,
     *,
-    words: str = "loss",
-    title: str | None = None,
+    words: Text = "loss",
+    title: Title = None,
 ) -> Figure:
     """Draw how certain change-points are, and how good a change elsewhere would be.
 
@@ -104,14 +106,14 @@ def plot_margins(
     return draw.figure_of(ax)
 
 
-@needs(n_bins=number(1, 10_000, whole=True))
+@needs
 def plot_reliability(
     probabilities: ArrayLike,
     outcomes: ArrayLike,
-    n_bins: int = 10,
+    n_bins: Annotated[int, Whole(1, 10_000)] = 10,
     ax: Axes | None = None,
     *,
-    title: str | None = None,
+    title: Title = None,
 ) -> Figure:
     """Draw a reliability diagram: observed frequency against predicted probability.
 
@@ -207,7 +209,7 @@ def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) 
     """
     given = real_array(who, "probabilities", probabilities, 1)
     came = real_array(who, "outcomes", outcomes, 1)
-    number(1, 10_000, whole=True).check(who, "n_bins", n_bins)
+    Whole(1, 10_000).check(who, "n_bins", n_bins)
     if came.shape != given.shape or given.min() < 0 or given.max() > 1:
         raise ValueError(
             f"{who} needs one outcome for each probability from 0 to 1, got {came.shape} outcomes "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import Needs, either, needs, number, real_array
+from metriclearn.running.parameters import Needs, Of, OneOf, Real, Text, Title, needs, real_array
 
 _ROUNDING = 1e-6  # a bound may exceed the objective by this share of it
 _COLORS = (*draw.PALETTE[:-1], draw.INK)  # without yellow, in which names are illegible
@@ -40,22 +40,23 @@ class _Curve(NamedTuple):
         return np.maximum(self.best - self.bound, 0) / np.maximum(np.abs(self.unit), tiny)
 
 
-@needs(
-    traces=Needs(
-        "{name}: a fitted learner, or names with a table such as vars(learner.solution_.trace)",
-        lambda given: (
-            hasattr(given, "solution_")
-            or all(hasattr(one, "items") or hasattr(one, "solution_") for one in given.values())
-        ),
-    )
+_TRACES = Needs(
+    "{name}: a fitted learner, or names with a table such as vars(learner.solution_.trace)",
+    lambda given: (
+        hasattr(given, "solution_")
+        or all(hasattr(one, "items") or hasattr(one, "solution_") for one in given.values())
+    ),
 )
+
+
+@needs
 def plot_convergence(
-    traces: Any,
+    traces: Annotated[Any, _TRACES],
     ax: Axes | None = None,
     *,
     gap: bool = False,
     seconds: bool = False,
-    title: str | None = None,
+    title: Title = None,
 ) -> Figure:
     """Draw the best objective and the certified lower bound against passes over the data.
 
@@ -247,17 +248,17 @@ def _limits(curves: list[_Curve]) -> tuple[float, float]:
     return bottom - margin, high + margin
 
 
-@needs(slope=either(None, number(-1e3, 1e3)))
+@needs
 def plot_scaling(
     sizes: ArrayLike,
     seconds: ArrayLike,
-    slope: float | None = None,
+    slope: Annotated[float | None, OneOf(None, Real(-1e3, 1e3))] = None,
     ax: Axes | None = None,
     *,
-    label: str = "measured",
-    xlabel: str = "number of samples T",
-    ylabel: str = "seconds",
-    title: str | None = None,
+    label: Text = "measured",
+    xlabel: Annotated[str, Of(str, '"seconds"')] = "number of samples T",
+    ylabel: Text = "seconds",
+    title: Title = None,
 ) -> Figure:
     """Draw run times against sizes on logarithmic axes.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,16 +12,16 @@ from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import label_values
-from metriclearn.running.parameters import needs, real_array
+from metriclearn.running.parameters import NAMED, Title, needs, real_array
 
 _MARKERS = "osD^vP*X<>"
 
 
-@needs()
+@needs
 def plot_embeddings(
-    panels: Mapping[str, ArrayLike],
+    panels: Annotated[Mapping[str, ArrayLike], NAMED],
     labels: ArrayLike,
-    title: str | None = None,
+    title: Title = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Draw scatter plots of the same samples, with one panel for each set of coordinates.

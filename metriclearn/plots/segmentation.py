@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,29 +13,40 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
-from metriclearn.running.parameters import Needs, needs, number, real_array
+from metriclearn.running.parameters import (
+    NAMED,
+    Needs,
+    Of,
+    Positive,
+    Real,
+    Text,
+    Title,
+    needs,
+    real_array,
+)
 
 _LANE = 0.75  # height of a signal, one unit per row
 _MOST_LINES, _MOST_POINTS = 6, 2000
 
-
-@needs(
-    losses=Needs(
-        "{name} that name a number, or None",
-        lambda losses: losses is None or all(map(number(-np.inf).accepts, losses.values())),
-    ),
-    sampling_step=number(positive=True),
+_LOSSES = Needs(
+    "{name} that name a number, or None",
+    lambda losses: losses is None or all(map(Real(-np.inf).accepts, losses.values())),
 )
+
+
+@needs
 def plot_segmentation(
-    segmentations: Mapping[str, ArrayLike],
+    segmentations: Annotated[Mapping[str, ArrayLike], NAMED],
     signal: ArrayLike | Mapping[str, ArrayLike] | None = None,
-    losses: Mapping[str, float] | None = None,
-    sampling_step: float = 1,
-    unit: str = "samples",
+    losses: Annotated[Mapping[str, float] | None, _LOSSES] = None,
+    sampling_step: Annotated[float, Positive()] = 1,
+    unit: Text = "samples",
     ax: Axes | None = None,
     *,
-    bands: Mapping[str, ArrayLike] | None = None,
-    title: str | None = None,
+    bands: Annotated[
+        Mapping[str, ArrayLike] | None, Of("get", "a dictionary", optional=True)
+    ] = None,
+    title: Title = None,
 ) -> Figure:
     """Draw segmentations of one sequence as colored strips, to compare them with the truth.
 

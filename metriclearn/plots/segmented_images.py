@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.running.extras import optional
 from metriclearn.running.figures import new_figure
-from metriclearn.running.parameters import Needs, needs, real_array, several
+from metriclearn.running.parameters import Each, FeatureNames, Needs, Title, needs, real_array
 
 _PICTURE = Needs("", lambda image: np.ndim(image) == 3 and np.asarray(image).dtype.kind in "uf")
 _ROWS = Needs(
@@ -21,18 +21,18 @@ _ROWS = Needs(
     lambda rows: all(isinstance(row, (list, tuple)) for row in rows.values()),
 )
 
+_CAPTIONS = Needs(_ROWS.words, lambda rows: rows is None or _ROWS.accepts(rows))
 
-@needs(
-    images=several(_PICTURE, "a list of {name} (H, W, 3) of uint8 or floats"),
-    segmentations=_ROWS,
-    captions=Needs(_ROWS.words, lambda rows: rows is None or _ROWS.accepts(rows)),
-)
+
+@needs
 def plot_image_segmentations(
-    images: Sequence[NDArray],
-    segmentations: Mapping[str, Sequence[NDArray]],
-    captions: Mapping[str, Sequence[str]] | None = None,
-    names: Sequence[str] | None = None,
-    title: str | None = None,
+    images: Annotated[
+        Sequence[NDArray], Each(_PICTURE, "a list of {name} (H, W, 3) of uint8 or floats")
+    ],
+    segmentations: Annotated[Mapping[str, Sequence[NDArray]], _ROWS],
+    captions: Annotated[Mapping[str, Sequence[str]] | None, _CAPTIONS] = None,
+    names: FeatureNames = None,
+    title: Title = None,
 ) -> Figure:
     """Draw segmented images in a grid, with a column for each image.
 

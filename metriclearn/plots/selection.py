@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,21 +13,29 @@ from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.running.command_line import counted
-from metriclearn.running.parameters import either, needs, number, real_array
+from metriclearn.running.parameters import (
+    FeatureNames,
+    OneOf,
+    Text,
+    Title,
+    Whole,
+    needs,
+    real_array,
+)
 
 _MOST_COLORED = 6
 _MARKED = draw.PALETTE[1]
 
 
-@needs(chosen=either(None, number(1, whole=True)))
+@needs
 def plot_elbow(
     n_segments: ArrayLike,
     costs: ArrayLike,
     penalties: ArrayLike | None = None,
-    chosen: int | None = None,
+    chosen: Annotated[int | None, OneOf(None, Whole(1))] = None,
     ax: Axes | None = None,
     *,
-    title: str | None = None,
+    title: Title = None,
 ) -> Figure:
     """Draw the residual cost against the number of segments.
 
@@ -132,16 +141,16 @@ def _draw_intervals(ax: Axes, numbers: NDArray, intervals: NDArray, chosen: int 
     draw.tidy(ax, "penalty per segment", "optimal number of segments", grid="x")
 
 
-@needs()
+@needs
 def plot_regularization_path(
     strengths: ArrayLike,
     weights: ArrayLike,
     validation_loss: ArrayLike | None = None,
-    feature_names: Sequence[str] | None = None,
+    feature_names: FeatureNames = None,
     ax: Axes | None = None,
     *,
-    noun: str = "features",
-    title: str | None = None,
+    noun: Text = "features",
+    title: Title = None,
 ) -> Figure:
     """Draw the learned weights against the strength of regularization.
 

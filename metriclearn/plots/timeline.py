@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from matplotlib.ticker import MultipleLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import Needs, either, needs, real_array, several
+from metriclearn.running.parameters import Each, Needs, OneOf, Title, needs, real_array
 
 Segment = tuple[float, float, str]
 _ABOVE = 1.5  # height of sound or pictures; a strip has height 1
@@ -23,25 +24,26 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600
 _PICTURE = Needs(
     "", lambda image: np.ndim(image) in (2, 3) and np.asarray(image).dtype.kind in "uif"
 )
-_SEGMENTS = several(
+_SEGMENTS = Each(
     Needs("", lambda one: len(one) == 3 and 0 <= one[0] < one[1] < np.inf), "a list of segments"
 )
 
-
-@needs(
-    strips=Needs(
-        "{name} that name a list of segments (start, end, label)",
-        lambda strips: all(map(_SEGMENTS.accepts, strips.values())),
-    ),
-    thumbnails=either(None, several(_PICTURE, "a list of {name}")),
+_STRIPS = Needs(
+    "{name} that name a list of segments (start, end, label)",
+    lambda strips: all(map(_SEGMENTS.accepts, strips.values())),
 )
+
+
+@needs
 def plot_timeline(
-    strips: Mapping[str, Sequence[Segment]],
+    strips: Annotated[Mapping[str, Sequence[Segment]], _STRIPS],
     waveform: ArrayLike | None = None,
-    thumbnails: Sequence[ArrayLike] | None = None,
+    thumbnails: Annotated[
+        Sequence[ArrayLike] | None, OneOf(None, Each(_PICTURE, "a list of {name}"))
+    ] = None,
     ax: Axes | None = None,
     *,
-    title: str | None = None,
+    title: Title = None,
 ) -> Figure:
     """Draw strips of labeled segments below the sound or the pictures of a recording.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,22 +13,29 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import needs, number, real_array
+from metriclearn.running.parameters import (
+    OPTIONAL_LIST,
+    FeatureNames,
+    Title,
+    Whole,
+    needs,
+    real_array,
+)
 
 _MOST_NAMES = 30
 _SHARE = 0.95
 _SHOWN = 0.995  # share of the entries of a large matrix within its color scale
 
 
-@needs(top=number(1, whole=True))
+@needs
 def plot_weights(
     weights: Any,
-    feature_names: Sequence[str] | None = None,
-    top: int = 20,
-    highlight: Collection[str] | None = None,
+    feature_names: FeatureNames = None,
+    top: Annotated[int, Whole(1)] = 20,
+    highlight: Annotated[Collection[str] | None, OPTIONAL_LIST] = None,
     ax: Axes | None = None,
     *,
-    title: str | None = None,
+    title: Title = None,
 ) -> Figure:
     """Draw the largest weights of a diagonal metric as bars, the largest first.
 
@@ -122,13 +129,13 @@ def _carriers(values: NDArray[np.floating]) -> int:
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 
 
-@needs()
+@needs
 def plot_metric_matrix(
     B: Any,
-    feature_names: Sequence[str] | None = None,
+    feature_names: FeatureNames = None,
     ax: Axes | None = None,
     *,
-    title: str | None = None,
+    title: Title = None,
 ) -> Figure:
     """Draw a full metric as a heat map, and its eigenvalues as bars.
 

@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, number, real_array, several, shown
+from metriclearn.running.parameters import Each, Needs, Of, Real, real_array, shown
 
 _MEMBERS = Needs(
     "a list of partitions as {name}",
-    several(component(Partition, "Partition"), "").accepts,
+    Each(Of(Partition, "Partition"), "").accepts,
     "; make some by Partition.from_labels or Partition.from_change_points",
 )
 
@@ -74,7 +74,7 @@ class ConsensusForm:
         name_loss: float = 0.0,
     ) -> None:
         _MEMBERS.check("ConsensusForm", "members", members)
-        number().check("ConsensusForm", "name_loss", name_loss)
+        Real().check("ConsensusForm", "name_loss", name_loss)
         lengths = {member.n_samples for member in members}
         if len(lengths) != 1:
             raise ValueError(

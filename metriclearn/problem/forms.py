@@ -9,10 +9,10 @@ their values.
 from __future__ import annotations
 
 import copy
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from operator import methodcaller
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ from metriclearn.problem.projector import Basis, Projector, Subspace
 from metriclearn.running.parameters import real_array, shown
 from metriclearn.solvers.mahalanobis import Metric
 
-_NUMBER: Any = (Real, type(None))
+_NUMBER: Any = (numbers.Real, type(None))
 
 
 class Compressed(NamedTuple):

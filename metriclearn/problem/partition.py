@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import either, number, real_array, shown
+from metriclearn.running.parameters import OneOf, Whole, real_array, shown
 
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
 
-_SIZE = number(1, whole=True)
-_SAMPLES = either(None, number(1, 2**63 - 1, whole=True))
+_SIZE = Whole(1)
+_SAMPLES = OneOf(None, Whole(1, 2**63 - 1))
 
 
 class Partition:

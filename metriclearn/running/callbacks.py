@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
-from metriclearn.running.parameters import Needs, check_parameters, number
+from metriclearn.running.parameters import Each, Of, Real, Whole, check_parameters
 
-_SECONDS = number()
+_SECONDS = Real()
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -59,6 +59,12 @@ class Callback(Protocol):
     def on_end(self, solution: Any) -> None:
         """Called once at the end, with the :class:`~metriclearn.solvers.base.Solution`."""
         return None
+
+
+Callbacks = Annotated[
+    Sequence[Callback],
+    Each(Of(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"),
+]
 
 
 class ProgressBar(Callback):
@@ -123,17 +129,11 @@ class EarlyStopping(Callback, BaseEstimator):
     Prechelt, Early stopping, but when?, in Neural Networks: Tricks of the Trade, 1998.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "patience": number(1, whole=True),
-        "every": number(1, whole=True),
-        "min_improvement": number(),
-    }
-
     X: Any
     y: Any
-    patience: int = 5
-    every: int = 1
-    min_improvement: float = 0.0
+    patience: Annotated[int, Whole(1)] = 5
+    every: Annotated[int, Whole(1)] = 1
+    min_improvement: Annotated[float, Real()] = 0.0
 
     def __post_init__(self) -> None:
         check_parameters(self)

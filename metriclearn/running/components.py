@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, clone
-
-from metriclearn.running.parameters import Needs
 
 
 class ComponentParameters(BaseEstimator):
@@ -15,11 +12,8 @@ class ComponentParameters(BaseEstimator):
 
     Parameters work as in scikit-learn. But if ``set_params`` changes a parameter of a component, it
     replaces the component by a changed copy. So all instances can share a component as their
-    default value. The table ``PARAMETERS`` tells which values are accepted, see
-    :func:`check_parameters`.
+    default value.
     """
-
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters. ``component__parameter`` names a parameter of a component."""

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import number
+from metriclearn.running.parameters import Jobs, Positive, Whole
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -153,7 +153,7 @@ class ThreadExecutor(BaseEstimator):
     DaskExecutor : evaluates shards on many machines.
     """
 
-    n_jobs: int | None = None
+    n_jobs: Jobs = None
 
     def count(self, n_items: int) -> int:
         threads = effective_n_jobs(self.n_jobs)
@@ -236,9 +236,9 @@ class DaskExecutor:
                 "DaskExecutor needs a distributed.Client, a cluster or the address of a "
                 f"scheduler, got {client!r}."
             )
-        number(1, whole=True).check("DaskExecutor", "shards_per_thread", shards_per_thread)
-        number(0, whole=True).check("DaskExecutor", "retries", retries)
-        number(positive=True).check("DaskExecutor", "patience", patience)
+        Whole(1).check("DaskExecutor", "shards_per_thread", shards_per_thread)
+        Whole(0).check("DaskExecutor", "retries", retries)
+        Positive().check("DaskExecutor", "patience", patience)
         self._given: Any = client
         self.shards_per_thread, self.retries, self.patience = shards_per_thread, retries, patience
 

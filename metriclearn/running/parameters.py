@@ -6,15 +6,16 @@ A :class:`Needs` describes the values that a parameter accepts.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from inspect import signature
+from inspect import get_annotations, signature, unwrap
 from math import isfinite
-from os import fspath
+from os import PathLike, fspath
 from reprlib import Repr
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Annotated, Any, NoReturn, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -219,9 +220,10 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Needs:
-    """A requirement on the values of a parameter.
+    """A requirement on the values of a parameter, which stands at its type as ``Annotated``.
 
-    The table ``PARAMETERS`` of an estimator maps names of parameters to such requirements.
+    The field ``min_size: Annotated[int, Whole(1)] = 1`` of an estimator or the same argument of a
+    function with the decorator :func:`needs` is a whole number of at least 1.
 
     Attributes
     ----------
@@ -249,31 +251,58 @@ class Needs:
             raise ValueError(f"{who} needs {needed}, got {shown(value)}{self.remedy}.")
 
 
-def number(
-    least: float = 0.0, most: float = np.inf, *, whole: bool = False, positive: bool = False
-) -> Needs:
+def _within(value: Any, kind: Any, low: float, high: float) -> bool:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        return False
+    # An int may be larger than any float.
+    return bool(low <= (value if isinstance(value, int) else float(value)) <= high)
+
+
+def _limits(least: float, most: float) -> str:
+    return f"of at least {least:g}" if most >= 2**53 else f"between {least:g} and {most:g}"
+
+
+class Real(Needs):
     """Require a finite number from ``least`` to ``most``.
 
-    If ``positive`` is true, 0 is excluded. If ``whole`` is true, fractions are excluded. Unless
-    ``most`` is given, numbers above 1e50 are excluded, because their powers overflow. If ``whole``
-    is true, the limit is 2**53 instead, because floats cannot represent all larger whole numbers.
+    Unless ``most`` is given, numbers above 1e50 are excluded, because their powers overflow.
     """
-    kind = numbers.Integral if whole else numbers.Real
 
-    def accepts(value: Any) -> bool:
-        real = isinstance(value, kind) and not isinstance(value, bool)
-        low, high = max(least, -1e50), most if most < np.inf else 2.0**53 if whole else 1e50
-        if not real or isinstance(value, int):  # an int may be larger than any float
-            return real and low <= value <= high and not (positive and value == 0)
-        return low <= float(value) <= high and not (positive and value == 0)
-
-    if positive:
-        return Needs("a positive {name}", accepts)
-    limits = f"of at least {least:g}" if most >= 2**53 else f"between {least:g} and {most:g}"
-    return Needs(f"a {'whole ' if whole else ''}{{name}} {limits}", accepts)
+    def __init__(self, least: float = 0.0, most: float = np.inf) -> None:
+        low, high = max(least, -1e50), most if most < np.inf else 1e50
+        words = f"a {{name}} {_limits(least, most)}"
+        super().__init__(words, lambda value: _within(value, numbers.Real, low, high))
 
 
-def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
+class Positive(Needs):
+    """Require a finite number above 0. Unless ``most`` is given, it is at most 1e50."""
+
+    def __init__(self, most: float = 1e50) -> None:
+        accepts = Real(0.0, most).accepts
+        super().__init__("a positive {name}", lambda value: accepts(value) and value != 0)
+
+
+class Whole(Needs):
+    """Require a whole number from ``least`` to ``most``.
+
+    Unless ``most`` is given, numbers above 2**53 are excluded, because floats cannot represent all
+    of them.
+    """
+
+    def __init__(self, least: int = 0, most: float = 2**53) -> None:
+        words = f"a whole {{name}} {_limits(least, most)}"
+        super().__init__(words, lambda value: _within(value, numbers.Integral, least, most))
+
+
+def whole(value: Any) -> Any:
+    """Convert a whole number of any type to an int, and an array of them to int64.
+
+    Sums and products of numbers of a short type such as uint8 would wrap around.
+    """
+    return np.asarray(value).astype(np.int64) if np.ndim(value) else int(value)
+
+
+class Of(Needs):
     """Require an instance of a class or protocol, or None if it is optional.
 
     If ``kind`` is a string, an object with a method or attribute of this name is required instead.
@@ -281,139 +310,156 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
     names with estimators.
     """
 
-    def accepts(value: Any) -> bool:
-        if value is None:
-            return optional
-        fits = hasattr(value, kind) if isinstance(kind, str) else isinstance(value, kind)
-        return fits and not isinstance(value, type) and not hasattr(value, "iloc")
+    def __init__(self, kind: Any, example: str, *, optional: bool = False) -> None:
+        def accepts(value: Any) -> bool:
+            if value is None:
+                return optional
+            fits = hasattr(value, kind) if isinstance(kind, str) else isinstance(value, kind)
+            return fits and not isinstance(value, type) and not hasattr(value, "iloc")
 
-    return Needs(f"{{a}} {{name}} such as {example}{' or None' if optional else ''}", accepts)
+        words = f"{{a}} {{name}} such as {example}{' or None' if optional else ''}"
+        super().__init__(words, accepts)
 
 
-def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
+class OneOf(Needs):
     """Require one of the options.
 
     If an option is a :class:`Needs`, all values that it accepts are allowed.
     """
-    plain = [option for option in options if not isinstance(option, Needs)]
-    rows = [option for option in options if isinstance(option, Needs)]
 
-    def accepts(value: Any) -> bool:
-        accepted = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
-        for row in rows:
-            accepted = accepted or row.accepts(value)
-        return accepted
+    def __init__(self, *options: str | bool | Needs | None, remedy: str = "") -> None:
+        plain = [option for option in options if not isinstance(option, Needs)]
+        rows = [option for option in options if isinstance(option, Needs)]
 
-    words = [f'"{option}"' if isinstance(option, str) else str(option) for option in plain]
-    words += [row.words.format(a="a", name="number") for row in rows]
-    listed = ", ".join(words[:-1]) + f" or {words[-1]}"
-    return Needs(f"{{name}}={listed}", accepts, remedy)
+        def accepts(value: Any) -> bool:
+            accepted = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
+            for row in rows:
+                accepted = accepted or row.accepts(value)
+            return accepted
+
+        words = [f'"{option}"' if isinstance(option, str) else str(option) for option in plain]
+        words += [row.words.format(a="a", name="number") for row in rows]
+        listed = ", ".join(words[:-1]) + f" or {words[-1]}"
+        super().__init__(f"{{name}}={listed}", accepts, remedy)
 
 
-def several(row: Needs, words: str, *, least: int = 0) -> Needs:
+class Each(Needs):
     """Require a sequence of at least ``least`` values, each of which ``row`` accepts."""
 
-    def accepts(values: Any) -> bool:
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-            return False
-        return len(values) >= least and all(map(row.accepts, values))
+    def __init__(self, row: Needs, words: str, *, least: int = 0) -> None:
+        def accepts(values: Any) -> bool:
+            if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+                return False
+            return len(values) >= least and all(map(row.accepts, values))
 
-    return Needs(words, accepts)
+        super().__init__(words, accepts)
 
 
-SWITCH = either(True, False)
-_NAMED = component("items", "a dictionary")
-_LIST = Needs(
+# Requirements and types of parameters that many estimators and functions have.
+SWITCH = OneOf(True, False)
+NAMED = Of("items", "a dictionary")
+TEXT = Of(str, '"a text"', optional=True)
+LIST = Needs("a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) >= 0)
+OPTIONAL_LIST = Needs(
     "a list of {name} or None",
     lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),
 )
-_TEXT = component(str, '"a text"', optional=True)
-# Rows for parameters with these names, unless the table of an estimator has another row.
-_EVERYWHERE = {
-    "random_state": either(
+RandomState = Annotated[
+    int | np.random.RandomState | np.random.Generator | None,
+    OneOf(
         None,
-        number(0, 2**32 - 1, whole=True),
-        component((np.random.RandomState, np.random.Generator), "RandomState()"),
+        Whole(0, 2**32 - 1),
+        Of((np.random.RandomState, np.random.Generator), "RandomState()"),
     ),
-    "verbose": either(None, True, False),
-    "n_jobs": either(None, number(1, 2**16, whole=True), number(-(2**10), -1, whole=True)),
-    "checkpoint": either(
-        None, Needs('the name of a file such as "state.npz"', lambda v: "\0" not in fspath(v))
-    ),
-    "executor": component("each", "DaskExecutor()", optional=True),
-    "min_size": number(1, whole=True),
-    "max_passes": number(1, whole=True),
-    "device": Needs(
+]
+Verbose = Annotated[bool | None, OneOf(None, True, False)]
+Jobs = Annotated[int | None, OneOf(None, Whole(1, 2**16), Whole(-(2**10), -1))]
+CheckpointPath = Annotated[
+    str | PathLike[str] | None,
+    OneOf(None, Needs('the name of a file such as "state.npz"', lambda v: "\0" not in fspath(v))),
+]
+Device = Annotated[
+    str,
+    Needs(
         'a {name} of this machine such as "cpu"',
         lambda v: isinstance(v, str) and bool(import_module("torch").empty(1, device=v).numel()),
     ),
-    "distance": component("__call__", "variation_of_information"),
-    "index": component("__call__", "rand_score"),
-    "labelings": Needs(
-        "a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) >= 0
-    ),
-    "bands": component("get", "a dictionary", optional=True),
-    "xlabel": component(str, '"seconds"'),
-    **dict.fromkeys(("segmentations", "panels", "strips", "traces"), _NAMED),
-    **dict.fromkeys(("title", "ylabel", "label", "unit", "noun", "words", "quantity"), _TEXT),
-    **dict.fromkeys(("names", "feature_names", "highlight"), _LIST),
-}
+]
+Text = Annotated[str, TEXT]
+Title = Annotated[str | None, TEXT]
+FeatureNames = Annotated[Sequence[str] | None, OPTIONAL_LIST]
+
+# Class or function -> its parameters, each with its requirement or None. We keep this, because
+# reading annotations takes longer than all checks. References are weak, so that classes can be
+# collected.
+_READ: WeakKeyDictionary[Any, dict[str, Needs | None]] = WeakKeyDictionary()
+
+
+def requirements(thing: Any) -> Mapping[str, Needs | None]:
+    """Read what each parameter of a class or function needs, or None, from the annotations.
+
+    A parameter of the type ``bool`` must be True or False. A class inherits the requirements of the
+    fields that it does not declare again.
+    """
+    found = _READ.get(thing)
+    if found is None:
+        kinds: dict[str, tuple[Any, dict[str, Any]]] = {}
+        for part in reversed(thing.__mro__) if isinstance(thing, type) else [thing]:
+            own = vars(part)
+            if "__init__" in own and "__dataclass_fields__" not in own:
+                part = unwrap(own["__init__"])
+            known = getattr(sys.modules.get(getattr(part, "__module__", "")), "__dict__", {})
+            kinds |= {name: (kind, known) for name, kind in get_annotations(part).items()}
+        names = signature(thing).parameters
+        found = {name: _requirement(*kinds.get(name, (None, {}))) for name in names}
+        _READ[thing] = found
+    return found
+
+
+def _requirement(kind: Any, known: dict[str, Any]) -> Needs | None:
+    """Read the requirement in an annotation, which may be a text of ``known`` names."""
+    if isinstance(kind, str):
+        try:
+            kind = eval(kind, known)
+        except Exception:  # a type that only type checkers import, so without a requirement
+            return None
+    if kind is bool:
+        return SWITCH
+    return next((one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Needs)), None)
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def needs(**rows: Needs) -> Callable[[Function], Function]:
-    """Decorate a function so that its arguments are checked.
+def needs(function: Function) -> Function:
+    """Decorate a function so that its arguments are checked, see :class:`Needs`."""
+    form = signature(function)
+    who = function.__qualname__.removesuffix(".__init__")
 
-    A keyword is the name of an argument, and its value is the requirement. Arguments whose default
-    is True or False must be True or False. Arguments with the names in ``_EVERYWHERE`` are always
-    checked.
-    """
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        rows = requirements(function)
+        for name, value in form.bind(*args, **kwargs).arguments.items():
+            row = rows[name]
+            if row is not None:
+                row.check(who, name, value)
+        return function(*args, **kwargs)
 
-    def checking(function: Function) -> Function:
-        form = signature(function)
-        switches = {k: SWITCH for k, p in form.parameters.items() if isinstance(p.default, bool)}
-        table = {**_EVERYWHERE, **switches, **rows}
-        who = function.__qualname__.removesuffix(".__init__")
-
-        @wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            for name, value in form.bind(*args, **kwargs).arguments.items():
-                if name in table:
-                    table[name].check(who, name, value)
-            return function(*args, **kwargs)
-
-        return cast(Function, checked)
-
-    return checking
-
-
-# Class -> names of its parameters, and whether the default of each is a truth value. We cache this,
-# because reading a signature takes longer than all checks. References are weak, so that classes can
-# be collected.
-_READ: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
+    return cast(Function, checked)
 
 
 def check_parameters(estimator: Any) -> None:
-    """Check the parameters of an estimator and its components against their tables ``PARAMETERS``.
+    """Check the parameters of an estimator and its components, see :class:`Needs`.
 
     Raises
     ------
     ValueError
         If a value is not accepted. The message names the class, the requirement and the value.
     """
-    who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
-    parameters = _READ.get(type(estimator))
-    if parameters is None:
-        found = signature(type(estimator)).parameters
-        parameters = {name: isinstance(one.default, bool) for name, one in found.items()}
-        _READ[type(estimator)] = parameters
-    for name in dict.fromkeys([*table, *parameters]):
+    for name, row in requirements(type(estimator)).items():
         value = getattr(estimator, name, None)
-        row = table.get(name, _EVERYWHERE.get(name))
-        if row is None and parameters[name]:
-            row = SWITCH
         if row is not None:
-            row.check(who, name, value)
+            row.check(type(estimator).__name__, name, value)
         ours = type(value).__module__.startswith("metriclearn.")
         if ours and hasattr(value, "get_params") and not isinstance(value, type):
             check_parameters(value)

@@ -5,9 +5,9 @@ Lajugie, Arlot & Bach (see :mod:`metriclearn.problem.partition`), section 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, component, number
+from metriclearn.running.parameters import Of, RandomState, Real, Whole
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import (
     FourierOperator,
@@ -171,13 +171,10 @@ class GaussianSimilarity(ComponentParameters):
     warm_starts = True
     given = False
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "neighborhood": component(Neighborhood, "Neighborhood()", optional=True),
-        "memory": number(2**20),
-    }
-
-    neighborhood: Neighborhood | None = None
-    memory: float = 2.0**30
+    neighborhood: Annotated[
+        Neighborhood | None, Of(Neighborhood, "Neighborhood()", optional=True)
+    ] = None
+    memory: Annotated[float, Real(2**20)] = 2.0**30
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         X, neighborhood = nodes.features, self.neighborhood
@@ -225,10 +222,8 @@ class FourierSimilarity(BaseEstimator):
     warm_starts = False
     given = False
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, 2**31, whole=True)}
-
-    n_components: int = 500
-    random_state: int = 0
+    n_components: Annotated[int, Whole(1, 2**31)] = 500
+    random_state: RandomState = 0
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         if self.n_components < 2 or self.n_components % 2:

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
 from metriclearn.oracles.spectral import TopEigenvectors
+from metriclearn.running.parameters import RandomState
 from metriclearn.similarities.operators import Operator
 
 
@@ -147,7 +148,7 @@ class KMeansRounding(BaseEstimator):
     Ng, Jordan & Weiss, On spectral clustering, NIPS 2001.
     """
 
-    def __init__(self, n_init: int = 10, random_state: int = 0) -> None:
+    def __init__(self, n_init: int = 10, random_state: RandomState = 0) -> None:
         self.n_init = n_init
         self.random_state = random_state
 

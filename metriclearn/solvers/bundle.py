@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.running.parameters import Needs, number
+from metriclearn.running.parameters import CheckpointPath, Real, Whole
 from metriclearn.solvers.base import CutMemory, Cuts, Minimization, Problem, Solution
 from metriclearn.solvers.dual_master import (
     DualMaster,
@@ -93,18 +92,11 @@ class BundleDual(BaseEstimator):
     Machine Learning Research 11, 2010.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "tolerance": number(),
-        "max_rounds": number(whole=True),
-        "keep_inactive": number(whole=True),
-        "cache_size": number(whole=True),
-    }
-
-    tolerance: float = 1e-3
-    max_rounds: int = 500
-    keep_inactive: int = 5
-    cache_size: int = 20
-    checkpoint: str | None = None
+    tolerance: Annotated[float, Real()] = 1e-3
+    max_rounds: Annotated[int, Whole()] = 500
+    keep_inactive: Annotated[int, Whole()] = 5
+    cache_size: Annotated[int, Whole()] = 20
+    checkpoint: CheckpointPath = None
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""

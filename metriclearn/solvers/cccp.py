@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import CheckpointPath, Of, OneOf, Real, Whole
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
 
@@ -62,18 +62,11 @@ class CCCP(ComponentParameters):
     >>> learner = NormalizedCutMetricLearner(solver=CCCP(max_rounds=5))
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "solver": component(Solver, "FactorDescent()"),
-        "tolerance": number(),
-        "max_rounds": number(whole=True),
-        "trial_rounds": either(None, number(1, whole=True)),
-    }
-
-    solver: Solver = FactorDescent()  # noqa: RUF009  # never changed, see set_params
-    tolerance: float = 1e-3
-    max_rounds: int = 10
-    trial_rounds: int | None = None
-    checkpoint: str | None = None
+    solver: Annotated[Solver, Of(Solver, "FactorDescent()")] = FactorDescent()  # noqa: RUF009  # never changed, see set_params
+    tolerance: Annotated[float, Real()] = 1e-3
+    max_rounds: Annotated[int, Whole()] = 10
+    trial_rounds: Annotated[int | None, OneOf(None, Whole(1))] = None
+    checkpoint: CheckpointPath = None
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize a risk that has a method ``linearized``; see

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.extras import install
-from metriclearn.running.parameters import Needs, component, number
+from metriclearn.running.parameters import CheckpointPath, Needs, Of, Real, Whole
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
 
@@ -74,22 +74,18 @@ class CuttingPlane(BaseEstimator):
     >>> learner = ChangePointMetricLearner(solver=CuttingPlane(n_slack=False))
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "stabilization": Needs(
+    n_slack: bool = True
+    stabilization: Annotated[
+        float,
+        Needs(
             "a {name} of at least 0 and below 1",
             lambda share: isinstance(share, numbers.Real) and 0.0 <= float(share) < 1.0,
         ),
-        "cvxpy_solver": component(str, '"CLARABEL"', optional=True),
-        "tolerance": number(),
-        "max_rounds": number(whole=True),
-    }
-
-    n_slack: bool = True
-    stabilization: float = 0.3
-    cvxpy_solver: str | None = None
-    tolerance: float = 1e-3
-    max_rounds: int = 500
-    checkpoint: str | None = None
+    ] = 0.3
+    cvxpy_solver: Annotated[str | None, Of(str, '"CLARABEL"', optional=True)] = None
+    tolerance: Annotated[float, Real()] = 1e-3
+    max_rounds: Annotated[int, Whole()] = 500
+    checkpoint: CheckpointPath = None
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""

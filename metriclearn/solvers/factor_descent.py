@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
-from metriclearn.running.parameters import Needs, number
+from metriclearn.running.parameters import Real, Whole
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
 # Least eigenvalue at the start, relative to the largest. An eigenvalue of 0 would stay 0.
@@ -53,13 +52,8 @@ class FactorDescent(BaseEstimator):
     >>> solver = CCCP(FactorDescent(max_rounds=20))
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "max_rounds": number(whole=True),
-        "tolerance": number(),
-    }
-
-    max_rounds: int = 40
-    tolerance: float = 1e-5
+    max_rounds: Annotated[int, Whole()] = 40
+    tolerance: Annotated[float, Real()] = 1e-5
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""

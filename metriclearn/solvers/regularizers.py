@@ -5,16 +5,15 @@ See Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.running.parameters import Needs, check_parameters, number
+from metriclearn.running.parameters import Needs, Real, check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 
 
@@ -106,7 +105,7 @@ class ConvexExpression(Protocol):
 
 
 _STRENGTH = Needs(
-    "a positive {name}", number(1e-250, 1e250).accepts, "; choose one from 1e-250 to 1e250"
+    "a positive {name}", Real(1e-250, 1e250).accepts, "; choose one from 1e-250 to 1e250"
 )
 
 
@@ -136,13 +135,8 @@ class SquaredFrobenius(BaseEstimator):
     arXiv:1303.1280, section 4.3.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "strength": _STRENGTH,
-        "center": number(0.0, 1e125),
-    }
-
-    strength: float = 0.1
-    center: float = 0.0
+    strength: Annotated[float, _STRENGTH] = 0.1
+    center: Annotated[float, Real(0.0, 1e125)] = 0.0
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         check_parameters(self)
@@ -171,9 +165,7 @@ class Trace(BaseEstimator):
     arXiv:1303.1280, section 4.3.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"strength": _STRENGTH}
-
-    strength: float = 1e-2
+    strength: Annotated[float, _STRENGTH] = 1e-2
     diagonal_only: ClassVar[bool] = False
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
@@ -211,5 +203,5 @@ class L1(Trace):
     arXiv:1303.1280, section 4.3.
     """
 
-    strength: float = 1e-3
+    strength: Annotated[float, _STRENGTH] = 1e-3
     diagonal_only: ClassVar[bool] = True

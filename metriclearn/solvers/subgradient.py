@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import CheckpointPath, Of, OneOf, Real, Whole
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 
 
@@ -132,21 +132,13 @@ class ProjectedSubgradient(ComponentParameters):
     Physics 9, 1969.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "step_rule": component(Callable, "PolyakStep()"),
-        "batch_size": either(None, number(1, whole=True)),
-        "tolerance": number(),
-        "max_rounds": number(whole=True),
-        "random_state": number(whole=True),
-    }
-
-    step_rule: StepRule = PolyakStep()  # noqa: RUF009  # never changed
+    step_rule: Annotated[StepRule, Of(Callable, "PolyakStep()")] = PolyakStep()  # noqa: RUF009  # never changed
     average: bool = True
-    batch_size: int | None = None
-    tolerance: float = 1e-3
-    max_rounds: int = 1000
-    checkpoint: str | None = None
-    random_state: int = 0
+    batch_size: Annotated[int | None, OneOf(None, Whole(1))] = None
+    tolerance: Annotated[float, Real()] = 1e-3
+    max_rounds: Annotated[int, Whole()] = 1000
+    checkpoint: CheckpointPath = None
+    random_state: Annotated[int, Whole()] = 0
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""

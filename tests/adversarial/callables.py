@@ -26,6 +26,7 @@ from sklearn.utils import get_tags
 import metriclearn as ml
 from metriclearn.datasets import LabeledSequences
 from metriclearn.features.media.audio import AudioFeatures
+from metriclearn.running.parameters import Of, requirements
 
 _RANDOM = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], 4)
@@ -214,7 +215,7 @@ _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional by signature, but
 # Learners call these with checked arguments
 _SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.FeaturePenalty, ml.similarities.SimilarityFeatures)
 _SEAMS += (ml.NeighborFeatures, ml.FramePosteriors)
-_ANNOTATED = {"int": 2, "float": 0.5, "bool": False, "str": "a"}
+_ANNOTATED = {"int": 2, "_Count": 2, "float": 0.5, "bool": False, "str": "a"}
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,8 @@ def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
         elif optional and name in _QUICK:
             chosen[name] = _QUICK[name]
         elif not optional:
-            kind = str(parameter.annotation).split(" |")[0]
+            kind = str(parameter.annotation).removeprefix("Annotated[").replace(",", " |")
+            kind = kind.split(" |")[0]
             chosen[name] = GOOD.get(name, _ANNOTATED.get(kind, X))
     return chosen
 
@@ -322,9 +324,9 @@ def _example(kind: type) -> Any:
 def _slot(component: Any) -> tuple[type, str] | None:
     """A learner that takes the component, and the name of the parameter."""
     for kind in (ml.ChangePointMetricLearner, ml.ClusteringMetricLearner, *public().values()):
-        table = getattr(kind, "PARAMETERS", {}) if isinstance(kind, type) else {}
-        for name, row in table.items():
-            if hasattr(kind, "fit") and "such as" in row.words and row.accepts(component):
+        rows = requirements(kind) if hasattr(kind, "fit") else {}
+        for name, row in rows.items():
+            if isinstance(row, Of) and row.accepts(component):
                 return kind, name
     return None
 

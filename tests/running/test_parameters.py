@@ -1,18 +1,35 @@
-"""Tables of parameters: accepted values, messages, checks of every estimator; real arrays."""
+"""Requirements of parameters: values, messages, checks of every estimator; real arrays."""
 
 import gc
 import pkgutil
 import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
-from inspect import isabstract
-from typing import Any
+from inspect import get_annotations, isabstract
+from types import FunctionType
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
 import metriclearn
-from metriclearn.running.parameters import Needs, check_parameters, either, number, real_array
+from metriclearn.running import parameters
+from metriclearn.running.parameters import (
+    SWITCH,
+    Needs,
+    OneOf,
+    Positive,
+    Real,
+    Whole,
+    check_parameters,
+    needs,
+    real_array,
+    requirements,
+    whole,
+)
 from tests.adversarial.callables import X, arguments
 
 ODD = (True, np.nan, np.inf, "a", None, [1.0])
@@ -21,12 +38,12 @@ ODD = (True, np.nan, np.inf, "a", None, [1.0])
 @pytest.mark.parametrize(
     ("needs", "good", "bad", "words"),
     [
-        (number(), (0, 0.5, np.float32(2)), (-1e-9, *ODD), "a tol of at least 0"),
-        (number(1, whole=True), (1, np.int64(7)), (0, 1.5, 2.0, *ODD), "a whole tol of at least 1"),
-        (number(0, 1), (0, 1, 0.5), (-0.1, 1.1, *ODD), "a tol between 0 and 1"),
-        (number(positive=True), (1e-310, 3), (0, -1, *ODD), "a positive tol"),
-        (either(None, number(2)), (None, 2), (1, "a", True), "tol=None or a number of at least 2"),
-        (either("x", "y"), ("x", "y"), ("z", None, np.array(["x"])), 'tol="x" or "y"'),
+        (Real(), (0, 0.5, np.float32(2)), (-1e-9, *ODD), "a tol of at least 0"),
+        (Whole(1), (1, np.int64(7)), (0, 1.5, 2.0, *ODD), "a whole tol of at least 1"),
+        (Real(0, 1), (0, 1, 0.5), (-0.1, 1.1, *ODD), "a tol between 0 and 1"),
+        (Positive(), (1e-310, 3), (0, -1, *ODD), "a positive tol"),
+        (OneOf(None, Real(2)), (None, 2), (1, "a", True), "tol=None or a number of at least 2"),
+        (OneOf("x", "y"), ("x", "y"), ("z", None, np.array(["x"])), 'tol="x" or "y"'),
     ],
 )
 def test_accepted_values_and_messages(needs: Needs, good: tuple, bad: tuple, words: str) -> None:
@@ -52,20 +69,80 @@ def test_real_arrays_refuse_anything_else(values: Any, words: str) -> None:
         real_array("Learner", "X", values)
 
 
-def tables() -> list[tuple[type[BaseEstimator], str]]:
-    """Every parameter in a table of an estimator or a component of the package."""
-    classes = set()
+def own(kind: type) -> Iterator[Any]:
+    """Every value of this type that the package defines."""
     for module in pkgutil.walk_packages(metriclearn.__path__, "metriclearn."):
         if module.name.startswith("metriclearn.integrations."):
             continue  # needs its library, and has parameters of that library's kind
         for value in vars(import_module(module.name)).values():
-            if isinstance(value, type) and getattr(value, "PARAMETERS", None):
-                classes.add(value)
-    concrete = [c for c in classes if not isabstract(c) and "__init__" in vars(c)]
-    return sorted(
-        ((c, name) for c in concrete for name in c.PARAMETERS),
-        key=lambda row: (row[0].__name__, row[1]),
-    )
+            if isinstance(value, kind) and value.__module__ == module.name:
+                yield value
+
+
+def rows() -> list[tuple[type[BaseEstimator], str]]:
+    """Every parameter with a requirement of an estimator or a component of the package."""
+    classes = [one for one in own(type) if issubclass(one, BaseEstimator) and not isabstract(one)]
+    found = [(one, name) for one in classes for name, row in requirements(one).items() if row]
+    return sorted(found, key=lambda row: (row[0].__name__, row[1]))
+
+
+def test_every_requirement_of_an_annotation_is_read() -> None:
+    shared = [name for name, kind in vars(parameters).items() if hasattr(kind, "__metadata__")]
+    classes = [one for one in own(type) if issubclass(one, BaseEstimator)]
+    functions = [one for one in own(FunctionType) if hasattr(one, "__wrapped__")]
+    for thing in [*classes, *functions]:
+        for name, row in requirements(thing).items():
+            kind = str(get_annotations(thing).get(name))
+            assert row or not (kind.startswith("Annotated[") or kind in shared), f"{thing}.{name}"
+
+
+@dataclass
+class Outer:
+    kept: Annotated[int, Whole(1)] = 1
+    narrowed: Annotated[int, Whole(1)] = 2
+    free: Annotated[int, Whole(1)] = 1
+
+
+@dataclass
+class Inner(Outer):
+    narrowed: Annotated[int, Whole(2)] = 2
+    free: int = 1
+    switch: bool = True
+    unknown: "OnlyForTypeCheckers" = 0  # type: ignore[name-defined]  # noqa: F821
+
+
+class Written(Inner):
+    def __init__(
+        self, kept: Annotated[int, Whole(1)] = 1, narrowed: "Annotated[int, Whole(3)]" = 3
+    ) -> None:
+        self.kept, self.narrowed = kept, narrowed
+
+
+@needs
+def function(kept: Annotated[int, Whole(1)], *, narrowed: "Annotated[int, Whole(1)]" = 1) -> None:
+    """Do nothing."""
+
+
+def test_a_class_inherits_requirements_and_declares_them_again() -> None:
+    one, two, three = (Whole(least).words for least in (1, 2, 3))
+    for thing, words in {
+        Outer: [one, one, one],
+        Inner: [one, two, None, SWITCH.words, None],
+        Written: [one, three],
+        function: [one, one],
+    }.items():
+        assert [row and row.words for row in requirements(thing).values()] == words
+    with pytest.raises(ValueError, match=r"^function needs a whole narrowed of at least 1, got 0"):
+        function(1, narrowed=0)
+
+
+def test_whole_numbers_of_short_types_do_not_wrap_around() -> None:
+    for value in (200, np.uint8(200), np.array(200, np.uint8)):
+        assert type(whole(value)) is int
+        assert whole(value) * 2 == 400
+    for values in ([200], np.array([200], np.uint8), pd.Series([200], dtype="UInt8")):
+        assert whole(values).dtype == np.int64
+        assert (whole(values) * 2).tolist() == [400]
 
 
 class Nonsense:
@@ -75,7 +152,7 @@ class Nonsense:
         return "nonsense"
 
 
-@pytest.mark.parametrize(("cls", "name"), tables())
+@pytest.mark.parametrize(("cls", "name"), rows())
 def test_every_estimator_refuses_nonsense(cls: Any, name: str) -> None:
     estimator = cls(**arguments(cls.__name__, cls))
     setattr(estimator, name, Nonsense())

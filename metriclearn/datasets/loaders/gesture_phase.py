@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import either, needs
+from metriclearn.running.parameters import OneOf, needs
 
 FILES = ("sequences.npz", "segments.csv")
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
@@ -41,12 +41,12 @@ PHASES = {r"d|rest|rep": "rest", "p": "preparation", "s": "stroke", "h": "hold",
 COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
 
 
-@needs(features=either(*FEATURE_SETS), group=either("user", "story", "video"))
+@needs
 def load_gesture_phase(
     root: PathLike | None = None,
-    features: str = "va3",
+    features: Annotated[str, OneOf(*FEATURE_SETS)] = "va3",
     derived: bool = False,
-    group: str = "user",
+    group: Annotated[str, OneOf("user", "story", "video")] = "user",
 ) -> LabeledSequences:
     """Videos of gestures. Frames are labelled rest, preparation, stroke, hold or retraction.
 

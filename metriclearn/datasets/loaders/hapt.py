@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import either, needs, number
+from metriclearn.running.parameters import OneOf, Whole, needs
 
 FILES = ("sequences_int16.npz", "segments.csv")
 SAMPLING_RATE = 50.0
@@ -59,18 +59,13 @@ FEATURE_SETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-@needs(
-    window=number(2, whole=True),
-    features=either(*FEATURE_SETS),
-    unlabeled=either("drop", "keep", "unknown"),
-    labels=either("segments", "activities"),
-)
+@needs
 def load_hapt(
     root: PathLike | None = None,
-    window: int = 25,
-    features: str = "basic",
-    unlabeled: str = "drop",
-    labels: str = "segments",
+    window: Annotated[int, Whole(2)] = 25,
+    features: Annotated[str, OneOf(*FEATURE_SETS)] = "basic",
+    unlabeled: Annotated[str, OneOf("drop", "keep", "unknown")] = "drop",
+    labels: Annotated[str, OneOf("segments", "activities")] = "segments",
 ) -> LabeledSequences:
     """Recordings of everyday activities, divided into windows with a row of features each.
 

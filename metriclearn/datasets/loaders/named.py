@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from scipy.ndimage import uniform_filter1d
 
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
-from metriclearn.running.parameters import needs, number
+from metriclearn.running.parameters import Whole, needs
 
 # What each data set stores: the file of arrays, and the column of the names.
 _FILES = {
@@ -25,8 +26,10 @@ _DEGREE = 26.7  # pixels
 _STILL = 0.01  # degrees, added before logarithms
 
 
-@needs(step=number(1, whole=True))
-def load_gazecom(root: PathLike | None = None, step: int = 5) -> LabeledSequences:
+@needs
+def load_gazecom(
+    root: PathLike | None = None, step: Annotated[int, Whole(1)] = 5
+) -> LabeledSequences:
     """Gaze of eleven viewers of films, labeled fixation, saccade, smooth pursuit or noise.
 
     Rows are means of ``step`` samples at 250 Hz. Three features are each computed over 16, 48 and
@@ -84,8 +87,10 @@ def _gaze(track: NDArray) -> NDArray[np.float64]:
     return np.column_stack([*columns, track[:, 2] / 100.0])
 
 
-@needs(step=number(1, whole=True))
-def load_birdsong(root: PathLike | None = None, step: int = 1) -> LabeledSequences:
+@needs
+def load_birdsong(
+    root: PathLike | None = None, step: Annotated[int, Whole(1)] = 1
+) -> LabeledSequences:
     """Songs of a Bengalese finch, labeled as nine notes and silence, with a row every 4 ms.
 
     Half of the features are the powers in 32 mel bands from 500 to 12,000 Hz, in decibels relative

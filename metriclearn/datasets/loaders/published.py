@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import Items, LabeledSequences, of_parts
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import needs, number, real_array
+from metriclearn.running.parameters import Real, Whole, needs, real_array
 
 _FEWEST = 3  # least number of segments of a document
 _BLOCK = 3  # sentences
@@ -22,12 +22,12 @@ _SENTENCES = {"document": str, "sentence": int, "segment": int, "text": str}
 _ENDS = {"sequenceID": str, "min.log.lambda": float, "max.log.lambda": float}
 
 
-@needs(n_components=number(1, whole=True), held_out=number(0, 0.9))
+@needs
 def load_texts(
     root: PathLike | None = None,
     fitted: Sequence[str] | None = None,
-    n_components: int = 40,
-    held_out: float = 0.0,
+    n_components: Annotated[int, Whole(1)] = 40,
+    held_out: Annotated[float, Real(0, 0.9)] = 0.0,
     fitted_root: PathLike | None = None,
 ) -> LabeledSequences:
     """Documents that are joined from excerpts of several texts, with a row for every sentence.

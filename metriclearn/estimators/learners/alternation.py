@@ -33,10 +33,10 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ from metriclearn.estimators.learned_metric import principal_components, spread
 from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, number
+from metriclearn.running.parameters import CheckpointPath, Of, Whole
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
 
 _LOGGER = logging.getLogger(__name__)
@@ -94,9 +94,7 @@ class PrincipalStart(BaseEstimator):
         From the learner's ``fit``, for parameters that cannot be used.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
-
-    n_components: int = 10
+    n_components: Annotated[int, Whole(1)] = 10
 
     def components(self, arrays: Sequence[NDArray], *_: Any) -> NDArray:
         """Compute the leading eigenvectors of the pooled correlation matrix.
@@ -195,14 +193,9 @@ class Alternation(BaseEstimator):
     arXiv:1303.1280, section 5.2.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "max_alternations": number(1, whole=True),
-        "start": component(FirstMetric, "KnownStart()"),
-    }
-
-    max_alternations: int = 20
-    start: FirstMetric = KnownStart()  # noqa: RUF009  # has no state
-    checkpoint: str | None = None
+    max_alternations: Annotated[int, Whole(1)] = 20
+    start: Annotated[FirstMetric, Of(FirstMetric, "KnownStart()")] = KnownStart()  # noqa: RUF009  # has no state
+    checkpoint: CheckpointPath = None
 
 
 @dataclass

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter, methodcaller
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,11 @@ from sklearn.base import clone
 from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_labelings, refuse_unlabeled
 from metriclearn.estimators.learners.alternation import Piece
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.estimators.learners.large_margin import REGULARIZER, LargeMarginLearner
 from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.change_points import (
     ChangePoints,
     ConstrainedChangePoints,
@@ -32,7 +31,7 @@ from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import Needs, Of, OneOf, Real, Whole
 from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, PenalizedMetric
@@ -154,24 +153,20 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     True
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **LargeMarginLearner.PARAMETERS,
-        "penalty": either(
-            "learned", number(), Needs("FeaturePenalty(…)", lambda v: isinstance(v, FeaturePenalty))
-        ),
-        "min_size": number(1, whole=True),
-        "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),
-        "oracle": component(Oracle, "SummedArea()", optional=True),
-    }
-
     # components are never changed in place, see ComponentParameters.set_params
-    metric: Metric = DiagonalMetric()  # noqa: RUF009
-    regularizer: Regularizer = L1()  # noqa: RUF009
-    solver: Solver = BundleDual()  # noqa: RUF009
+    metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")] = DiagonalMetric()  # noqa: RUF009
+    regularizer: Annotated[Regularizer, REGULARIZER] = L1()  # noqa: RUF009
+    solver: Annotated[Solver, Of(Solver, "BundleDual()")] = BundleDual()  # noqa: RUF009
     _: KW_ONLY
-    n_segments: str | None = None
-    min_size: int = 1
-    oracle: Oracle | None = None
+    n_segments: GivenSegments = None
+    penalty: Annotated[
+        str | float | FeaturePenalty,
+        OneOf(
+            "learned", Real(), Needs("FeaturePenalty(…)", lambda v: isinstance(v, FeaturePenalty))
+        ),
+    ] = "learned"
+    min_size: Annotated[int, Whole(1)] = 1
+    oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:

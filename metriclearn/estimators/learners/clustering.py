@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,12 @@ from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import (
+    Of,
+    OneOf,
+    RandomState,
+    Whole,
+)
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
@@ -204,24 +208,19 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     -0.0
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **LargeMarginLearner.PARAMETERS,
-        "metric": component(Metric, "FullMetric()"),
-        "regularizer": component(Regularizer, "SquaredFrobenius()"),
-        "oracle": component(RelaxableOracle, "SpectralRelaxation()"),
-        "n_init": number(1, whole=True),
-        "n_clusters": either("given", None, number(1, whole=True)),
-    }
-
     # components are never changed in place, see ComponentParameters.set_params
-    metric: Metric = FullMetric()  # noqa: RUF009
-    regularizer: Regularizer = SquaredFrobenius(10.0)  # noqa: RUF009
-    solver: Solver = BundleDual()  # noqa: RUF009
+    metric: Annotated[Metric, Of(Metric, "FullMetric()")] = FullMetric()  # noqa: RUF009
+    regularizer: Annotated[Regularizer, Of(Regularizer, "SquaredFrobenius()")] = SquaredFrobenius(  # noqa: RUF009
+        10.0
+    )
+    solver: Annotated[Solver, Of(Solver, "BundleDual()")] = BundleDual()  # noqa: RUF009
     _: KW_ONLY
-    n_clusters: str | int | None = "given"
-    oracle: RelaxableOracle = SpectralRelaxation()  # noqa: RUF009
-    n_init: int = 10
-    random_state: int | np.random.RandomState | None = None
+    n_clusters: Annotated[str | int | None, OneOf("given", None, Whole(1))] = "given"
+    oracle: Annotated[RelaxableOracle, Of(RelaxableOracle, "SpectralRelaxation()")] = (
+        SpectralRelaxation()  # noqa: RUF009
+    )
+    n_init: Annotated[int, Whole(1)] = 10
+    random_state: RandomState = None
 
     @property
     def certificate_(self) -> Certificate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -12,7 +12,7 @@ from sklearn.base import clone
 from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import component, number
+from metriclearn.running.parameters import Of, Whole
 
 
 @dataclass(eq=False, repr=False)
@@ -56,15 +56,9 @@ class ColumnSegmenter(MahalanobisSegmenter):
     6
     """
 
-    PARAMETERS: ClassVar = {
-        "learner": component(MahalanobisSegmenter, "ChangePointMetricLearner()"),
-        "start": number(0, whole=True),
-        "stop": number(1, whole=True),
-    }
-
-    learner: MahalanobisSegmenter
-    start: int
-    stop: int
+    learner: Annotated[MahalanobisSegmenter, Of(MahalanobisSegmenter, "ChangePointMetricLearner()")]
+    start: Annotated[int, Whole(0)]
+    stop: Annotated[int, Whole(1)]
 
     # Besides the metric, prediction uses these parameters of the inner learner.
     min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.problem.knowledge import fewest_changes
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number, refuse_unknown
+from metriclearn.running.parameters import OneOf, Whole, refuse_unknown
 
 _MOST_LENGTHS = 100
 
@@ -59,11 +59,7 @@ class EqualCuts(SegmenterWithoutMetric):
     [20, 40, 60]
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "n_segments": either(None, number(1, whole=True)),
-    }
-
-    n_segments: int | None = None
+    n_segments: Annotated[int | None, OneOf(None, Whole(1))] = None
 
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
         """Choose the length of segments in O(lengths · segments) time.

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import copy
 import logging
+import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from numbers import Real
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,18 +37,18 @@ from metriclearn.estimators.learners.alternation import (
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
-from metriclearn.running.callbacks import ProgressBar
+from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
 from metriclearn.running.parameters import (
-    Needs,
+    Jobs,
+    Of,
+    OneOf,
+    Real,
+    Verbose,
     check_parameters,
-    component,
-    either,
-    number,
     refuse_unknown,
-    several,
 )
-from metriclearn.solvers.base import Callback, Problem, Solution, Solver
+from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
@@ -84,6 +84,8 @@ _CONCERNS = {
 # of the Euclidean metric times the second.
 _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
+REGULARIZER = Of((Regularizer, ConvexExpression), "L1()")
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LargeMarginLearner(LearnedMetric, ABC):
@@ -93,29 +95,17 @@ class LargeMarginLearner(LearnedMetric, ABC):
     this problem is convex. Every subclass defines the property ``task``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "metric": component(Metric, "DiagonalMetric()"),
-        "regularizer": component((Regularizer, ConvexExpression), "L1()"),
-        "solver": component(Solver, "BundleDual()"),
-        "callbacks": several(
-            component(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"
-        ),
-        "penalty": either("learned", number()),
-        "loss_scale": number(1e-50),
-        "alternation": component(Alternation, "Alternation()"),
-    }
-
-    metric: Metric
-    regularizer: Regularizer
-    solver: Solver
-    penalty: str | float | FeaturePenalty = "learned"
-    loss_scale: float = 1.0
+    metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")]
+    regularizer: Annotated[Regularizer, REGULARIZER]
+    solver: Annotated[Solver, Of(Solver, "BundleDual()")]
+    penalty: Annotated[str | float | FeaturePenalty, OneOf("learned", Real())] = "learned"
+    loss_scale: Annotated[float, Real(1e-50)] = 1.0
     standardize: bool = True
-    alternation: Alternation = Alternation()  # noqa: RUF009
-    callbacks: Sequence[Callback] = ()
-    n_jobs: int | None = None
-    executor: Executor | None = None
-    verbose: bool | None = None
+    alternation: Annotated[Alternation, Of(Alternation, "Alternation()")] = Alternation()  # noqa: RUF009
+    callbacks: Callbacks = ()
+    n_jobs: Jobs = None
+    executor: Annotated[Executor | None, Of("each", "DaskExecutor()", optional=True)] = None
+    verbose: Verbose = None
 
     scale_: NDArray = field(init=False)
     solution_: Solution = field(init=False)
@@ -174,10 +164,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         training = self.read(X, y, sample_weight, groups)
         statement = self.stated(training)
         fitted, _ = self.solved(statement)
-        losses = {}
-        if fitted.completions_ is None and self.executor is None:
-            losses = self.task.training_losses(fitted.score_, fitted.scale_, training)
-        fitted.training_losses_ = losses
+        fitted.training_losses_ = fitted.training_losses(training)
         # Attributes are set all at once, so a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
         report(self, statement.problem)
@@ -216,6 +203,15 @@ class LargeMarginLearner(LearnedMetric, ABC):
         fitted.__dict__.update(learned.attributes)
         return fitted, learned
 
+    def training_losses(self, training: Training) -> dict[str, float]:
+        """Compute the losses of this fitted learner and of simple baselines on training data.
+
+        The dictionary is empty if labels were completed or if the data are elsewhere.
+        """
+        if self.completions_ is not None or self.executor is not None:
+            return {}
+        return self.task.training_losses(self.score_, self.scale_, training)
+
     def with_score(self, score: Any) -> Self:
         """Return a copy of this learner that predicts with a score."""
         other: Any = copy.copy(self)
@@ -238,7 +234,7 @@ class Watch(NamedTuple):
     """
 
     name: str = ""
-    callbacks: Sequence[Callback] = ()
+    callbacks: Callbacks = ()
     verbose: bool | None = False
     estimator: Callable[[Any], Any] | None = None
 
@@ -316,9 +312,9 @@ def read_training(
     """Read and check data and labels, and drop data sets of weight 0."""
     training = task.read(X, y, executor)
     data, truths = training.data, training.truths
-    numbers = None if groups is None else read_groups(task.who, groups, len(truths))
+    numbered = None if groups is None else read_groups(task.who, groups, len(truths))
     if sample_weight is None:
-        return replace(training, groups=numbers)
+        return replace(training, groups=numbered)
     weights: Any = read_weights(task.who, sample_weight, len(truths))
     used = np.flatnonzero(weights)
     return replace(
@@ -326,7 +322,7 @@ def read_training(
         data=data.subset(used),
         truths=list(compress(truths, weights)),
         weights=weights[used] / weights.max(),
-        groups=None if numbers is None else numbers[used],
+        groups=None if numbered is None else numbered[used],
     )
 
 
@@ -372,7 +368,7 @@ def state_problem(
     unit = 1.0 if task.standardize else float(scale.min())
     parts, extra = task.terms(training, unit)
     penalty = 0.0 if task.count_is_given else task.penalty
-    learns_penalty = not isinstance(penalty, Real)
+    learns_penalty = not isinstance(penalty, numbers.Real)
     cone = MetricCone(parts["features"].metric, training.data.n_features, learns_penalty, unit)
     terms = HingeTerms(
         **parts,
@@ -472,7 +468,7 @@ def _concern(learner: LargeMarginLearner, task: Task, problem: Problem, ended: b
     small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
-        fixed = not task.count_is_given and isinstance(learner.penalty, Real)
+        fixed = not task.count_is_given and isinstance(learner.penalty, numbers.Real)
         return "fixed" if fixed else "metric"
     if learner.penalty == "learned" and penalty == 0.0:
         return "penalty"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from metriclearn.estimators.learned_metric import (
 from metriclearn.oracles.completion import groups_of
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import OneOf, Real, Whole
 
 
 class MetricOfData(LearnedMetric, ABC):
@@ -111,9 +110,7 @@ class PrincipalComponents(MetricOfData):
     Educational Psychology 24, 1933.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
-
-    n_components: int = 10
+    n_components: Annotated[int, Whole(1)] = 10
     whiten: bool = False
 
     def _components(self, data: DataSets) -> NDArray:
@@ -165,14 +162,9 @@ class RelevantComponents(LearnedMetric):
     relations, ICML 2003.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "n_components": either(None, number(1, whole=True)),
-        "shrinkage": number(0, 1),
-    }
-
-    n_components: int | None = None
+    n_components: Annotated[int | None, OneOf(None, Whole(1))] = None
     diagonal: bool = False
-    shrinkage: float = 1e-3
+    shrinkage: Annotated[float, Real(0, 1)] = 1e-3
     contiguous: bool = True
 
     def fit(self, X: Any, y: Any = None) -> Self:

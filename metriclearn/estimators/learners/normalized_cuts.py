@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from metriclearn.oracles.rounding import Rounding
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import Needs, component, number, several
+from metriclearn.running.parameters import Each, Of, Real
 from metriclearn.similarities import (
     GaussianSimilarity,
     NodeLabels,
@@ -173,23 +173,17 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     True
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **NormalizedCutSegmenter.PARAMETERS,
-        **LargeMarginLearner.PARAMETERS,
-        "regularizer": component(Regularizer, "Trace()"),
-        "solver": component(CCCP, "CCCP()"),
-        "starts": several(number(1e-50), "at least one positive start", least=1),
-    }
-
-    metric: Metric = DiagonalMetric()  # noqa: RUF009
-    regularizer: Regularizer = Trace(1e-2)  # noqa: RUF009
-    solver: CCCP = CCCP(trial_rounds=1)  # noqa: RUF009
+    metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")] = DiagonalMetric()  # noqa: RUF009
+    regularizer: Annotated[Regularizer, Of(Regularizer, "Trace()")] = Trace(1e-2)  # noqa: RUF009
+    solver: Annotated[CCCP, Of(CCCP, "CCCP()")] = CCCP(trial_rounds=1)  # noqa: RUF009
     _: KW_ONLY
     penalty: ClassVar[float] = 0.0  # type: ignore[misc]  # no parameter: K is known
-    loss_scale: float = 0.03
+    loss_scale: Annotated[float, Real(1e-50)] = 0.03
     normalized: bool = False
     ramp: bool = False
-    starts: Sequence[float] = (1e-3, 1e-2, 1e-1)
+    starts: Annotated[
+        Sequence[float], Each(Real(1e-50), "at least one positive start", least=1)
+    ] = (1e-3, 1e-2, 1e-1)
 
     @property
     def task(self) -> Cuts:

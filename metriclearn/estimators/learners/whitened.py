@@ -7,10 +7,9 @@ components of a given metric. C is learned with large margin.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +36,7 @@ from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, either, number, refuse_unknown
+from metriclearn.running.parameters import Of, OneOf, Real, Whole, refuse_unknown
 from metriclearn.solvers.base import Solution
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
@@ -196,16 +195,10 @@ class WhitenedMetricLearner(MappedSegmenter):
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "learner": WITHOUT_FEATURE_PENALTY,
-        "shrinkage": number(0, 1),
-        "n_components": either(None, number(1, whole=True)),
-    }
-
-    learner: ChangePointMetricLearner = _WHITENED
+    learner: Annotated[ChangePointMetricLearner, WITHOUT_FEATURE_PENALTY] = _WHITENED
     _: KW_ONLY
-    shrinkage: float = 0.1
-    n_components: int | None = None
+    shrinkage: Annotated[float, Real(0, 1)] = 0.1
+    n_components: Annotated[int | None, OneOf(None, Whole(1))] = None
     retune: bool = False
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
@@ -259,16 +252,12 @@ class ReferenceMetricLearner(MappedSegmenter):
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "reference": component(MetricEstimator, "PrincipalComponents(10)"),
-        "learner": WITHOUT_FEATURE_PENALTY,
-        "strength": number(1e-12),
-    }
-
-    reference: MetricEstimator = PrincipalComponents(10)  # noqa: RUF009
-    learner: ChangePointMetricLearner = _REFERRED
+    reference: Annotated[MetricEstimator, Of(MetricEstimator, "PrincipalComponents(10)")] = (
+        PrincipalComponents(10)  # noqa: RUF009
+    )
+    learner: Annotated[ChangePointMetricLearner, WITHOUT_FEATURE_PENALTY] = _REFERRED
     _: KW_ONLY
-    strength: float = 1e-2
+    strength: Annotated[float, Real(1e-12)] = 1e-2
     retune: bool = True
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
@@ -356,27 +345,23 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "learner": component(ClusteringMetricLearner, "ClusteringMetricLearner()"),
-        "shrinkage": number(0, 1),
-        "between": number(0, 1),
-        "reference": component(MetricEstimator, "ClosedFormMetric(0.1)", optional=True),
-        "toward": either(None, number(1e-12)),
-    }
-
     _segments = False
 
-    learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: RUF009
+    learner: Annotated[
+        ClusteringMetricLearner, Of(ClusteringMetricLearner, "ClusteringMetricLearner()")
+    ] = ClusteringMetricLearner(  # noqa: RUF009
         regularizer=SquaredFrobenius(10.0),
         oracle=Averaged(),
         standardize=False,
     )
     _: KW_ONLY
     n_clusters: str | int | None = "given"
-    shrinkage: float = 0.1
-    between: float = 0.0
-    reference: MetricEstimator | None = None
-    toward: float | None = None
+    shrinkage: Annotated[float, Real(0, 1)] = 0.1
+    between: Annotated[float, Real(0, 1)] = 0.0
+    reference: Annotated[
+        MetricEstimator | None, Of(MetricEstimator, "ClosedFormMetric(0.1)", optional=True)
+    ] = None
+    toward: Annotated[float | None, OneOf(None, Real(1e-12))] = None
 
     n_init = property(attrgetter("learner.n_init"))  # type: ignore[assignment]
     random_state = property(attrgetter("learner.random_state"))  # type: ignore[assignment]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, component, number
+from metriclearn.running.parameters import Of, Whole, check_parameters
 
 LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
 _MOST = 1e30  # standardized values are clipped to this
@@ -120,9 +120,7 @@ class NeighborFeatures(ComponentParameters):
     (4, 7)
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"context": number(0, 10**6, whole=True)}
-
-    context: int = 4
+    context: Annotated[int, Whole(0, 10**6)] = 4
 
     def fit(
         self, arrays: Sequence[NDArray], codes: Any = None, groups: NDArray | None = None
@@ -195,15 +193,11 @@ class FramePosteriors(ComponentParameters):
     [0, 0, 1, 1]
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "classifier": component("predict_proba", "RandomForestClassifier()", optional=True),
-        "context": number(0, 10**6, whole=True),
-        "n_folds": number(2, whole=True),
-    }
-
-    classifier: Any = None
-    context: int = 4
-    n_folds: int = 5
+    classifier: Annotated[Any, Of("predict_proba", "RandomForestClassifier()", optional=True)] = (
+        None
+    )
+    context: Annotated[int, Whole(0, 10**6)] = 4
+    n_folds: Annotated[int, Whole(2)] = 5
 
     def fit(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import Of, OneOf, Real, Whole
 
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
@@ -124,20 +124,14 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
     [20, 40, 60]
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "classifier": component("predict_proba", "RandomForestClassifier()", optional=True),
-        "context": number(0, 10**6, whole=True),
-        "smoothing": either("viterbi", "mode"),
-        "amount": either("tuned", number()),
-        "n_folds": number(2, whole=True),
-    }
-
-    classifier: Any = None
-    context: int = 4
+    classifier: Annotated[Any, Of("predict_proba", "RandomForestClassifier()", optional=True)] = (
+        None
+    )
+    context: Annotated[int, Whole(0, 10**6)] = 4
     _: KW_ONLY
-    smoothing: str = "viterbi"
-    amount: str | float = "tuned"
-    n_folds: int = 5
+    smoothing: Annotated[str, OneOf("viterbi", "mode")] = "viterbi"
+    amount: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
+    n_folds: Annotated[int, Whole(2)] = 5
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Learn from labeled recordings. A label must mean the same in all recordings.

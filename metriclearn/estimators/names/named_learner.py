@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from metriclearn.estimators.learners.change_points import (
     ChangePointMetricLearner,
     Segmentations,
 )
+from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
 from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
 from metriclearn.estimators.names.probabilities import NameCalibration
@@ -31,7 +32,7 @@ from metriclearn.problem.named_segments import (
 )
 from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import SWITCH, Needs, component, either, number
+from metriclearn.running.parameters import Of, OneOf, Real
 from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
@@ -108,21 +109,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     ['left', 'right', 'waggle']
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **ChangePointMetricLearner.PARAMETERS,
-        "penalty": either("learned", number()),
-        "emissions": component("held_out", "NeighborFeatures()"),
-        "name_loss": either(None, number()),
-        "transitions": SWITCH,
-        "neighbors_differ": SWITCH,
-    }
-
-    metric: Metric = FullMetric()  # noqa: RUF009
-    regularizer: Regularizer = SquaredFrobenius(1e-2)  # noqa: RUF009
-    emissions: Any = NeighborFeatures()  # noqa: RUF009
-    name_loss: float | None = None
+    metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")] = FullMetric()  # noqa: RUF009
+    regularizer: Annotated[Regularizer, REGULARIZER] = SquaredFrobenius(1e-2)  # noqa: RUF009
+    emissions: Annotated[Any, Of("held_out", "NeighborFeatures()")] = NeighborFeatures()  # noqa: RUF009
+    name_loss: Annotated[float | None, OneOf(None, Real())] = None
     transitions: bool = False
     neighbors_differ: bool = False
+    _: KW_ONLY
+    penalty: Annotated[str | float, OneOf("learned", Real())] = "learned"
 
     @property
     def classes_(self) -> NDArray:
@@ -202,7 +196,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     def _scored(self, data: DataSets, n_segments: Any) -> list[tuple[NDArray, NDArray]]:
         """Return the scores of names (K, C) and the lengths (K,) of each data set's segments."""
         score, scored = self.present_score, []
-        for array, count, _ in zip(data.arrays, *self._given(data, n_segments)):
+        for array, count, _ in zip(data.arrays, *self.given(data, n_segments)):
             form: Any = score.form(array)
             found = score.best(form, count)
             scored.append((form.names.by_name(found.change_points), found.sizes))

@@ -5,24 +5,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
+    Each,
+    Of,
+    OneOf,
+    Real,
+    Whole,
     check_parameters,
-    component,
-    either,
-    number,
     real_array,
-    several,
     shown,
 )
 
-_FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
-_LOOKS = number(0, whole=True)
+_FEATURE = OneOf(Of("transform", "SequenceFeatures()"), Of("__call__", "np.ptp"))
+_LOOKS = Whole(0)
 # Features whose deviation, relative to the largest value, is smaller than this are constant.
 _VARIES = 1e-9
 
@@ -95,17 +96,14 @@ class FeaturePenalty(ComponentParameters):
     (1,)
     """
 
-    PARAMETERS: ClassVar = {
-        "features": several(_FEATURE, "{name}=(…) of functions, or of objects with transform"),
-        "nonnegative": either(
-            True, False, several(either(True, False), "a sequence of True and False")
-        ),
-        "strength": number(1e-12, 1e12),
-    }
-
-    features: Sequence[Any] = ()
-    nonnegative: bool | Sequence[bool] = False
-    strength: float = 1.0
+    features: Annotated[
+        Sequence[Any], Each(_FEATURE, "{name}=(…) of functions, or of objects with transform")
+    ] = ()
+    nonnegative: Annotated[
+        bool | Sequence[bool],
+        OneOf(True, False, Each(OneOf(True, False), "a sequence of True and False")),
+    ] = False
+    strength: Annotated[float, Real(1e-12, 1e12)] = 1.0
 
     def fit(self, X: Iterable[NDArray], truths: Sequence[Any], unit: float = 1.0) -> Self:
         """Compute means, deviations and ranges of features, one sequence at a time.

@@ -6,9 +6,8 @@ using max margin interval regression, ICML 2013; Hocking et al., BMC Bioinformat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +20,7 @@ from metriclearn.oracles.segmentation_path import SegmentationPath, widest_run
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, number, real_array
+from metriclearn.running.parameters import Real, check_parameters, real_array
 
 Truth = Partition | PartialPartition
 
@@ -83,17 +82,10 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     array([1., 2., 3.])
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "strength": number(),
-        "l1_ratio": number(0, 1),
-        "margin": number(),
-        "products": number(),
-    }
-
-    strength: float = 1e-2
-    l1_ratio: float = 0.0
-    margin: float = 1.0
-    products: float = 0.0
+    strength: Annotated[float, Real()] = 1e-2
+    l1_ratio: Annotated[float, Real(0, 1)] = 0.0
+    margin: Annotated[float, Real()] = 1.0
+    products: Annotated[float, Real()] = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to n intervals.

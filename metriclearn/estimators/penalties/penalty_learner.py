@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import repeat
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,14 +38,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Needs,
-    component,
-    needs,
-    number,
-    real_array,
-    several,
-)
+from metriclearn.running.parameters import Each, Needs, Of, Real, Whole, needs, real_array
 
 _PATHS = Needs(
     "{name}=None or a list of paths such as identity_paths(X) gives",
@@ -97,18 +90,19 @@ class SegmentCounts(StatelessTransformer):
     array([[3., 2., 1.]])
     """
 
-    PARAMETERS: ClassVar = {
-        "log_penalties": several(number(-200, 200), "{name} from -200 to 200"),
-        "representation": component("transform", "HermiteMoments()", optional=True),
-        "min_size": number(1, whole=True),
-    }
+    log_penalties: Annotated[Sequence[float], Each(Real(-200, 200), "{name} from -200 to 200")] = (
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+        5.0,
+        6.0,
+    )
+    representation: Annotated[Any, Of("transform", "HermiteMoments()", optional=True)] = None
+    min_size: Annotated[int, Whole(1)] = 1
 
-    log_penalties: Sequence[float] = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-    representation: Any = None
-    min_size: int = 1
-
-    @needs(X=SEQUENCES)
-    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    @needs
+    def transform(self, X: Annotated[Sequence[ArrayLike], SEQUENCES]) -> NDArray[np.float64]:
         """Compute the features of N sequences (T_i, P), an array (N, n_log_penalties)."""
         rows = []
         for sequence in X:
@@ -191,21 +185,17 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     [array([20, 40])]
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "representation": component("transform", "HermiteMoments()", optional=True),
-        "sequence_features": component("transform", "SequenceFeatures()"),
-        "regression": component("predict", "IntervalRegression()"),
-        "min_size": number(1, whole=True),
-        "max_segments": number(1, whole=True),
-        "own_weight": number(),
-    }
-    representation: Any = None
-    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
-    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+    representation: Annotated[Any, Of("transform", "HermiteMoments()", optional=True)] = None
+    sequence_features: Annotated[SequenceFeatures, Of("transform", "SequenceFeatures()")] = (
+        SequenceFeatures()  # noqa: RUF009
+    )
+    regression: Annotated[IntervalRegression, Of("predict", "IntervalRegression()")] = (
+        IntervalRegression()  # noqa: RUF009
+    )
     _: KW_ONLY
-    min_size: int = 1
-    max_segments: int = 40
-    own_weight: float = 0.0
+    min_size: Annotated[int, Whole(1)] = 1
+    max_segments: Annotated[int, Whole(1)] = 40
+    own_weight: Annotated[float, Real()] = 0.0
 
     def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Learn the penalty from sequences and their labels or partial labels.

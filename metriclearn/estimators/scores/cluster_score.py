@@ -19,6 +19,7 @@ from metriclearn.oracles.rounding import with_clusters
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import RandomState
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ class MahalanobisClusterer(LearnedMetric):
     score_: ClusterScore
     n_clusters: str | int | None
     n_init: int
-    random_state: int | np.random.RandomState | None
+    random_state: RandomState
 
     # What was learned is read from the score.
     components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, dimensions, number, real_array
+from metriclearn.running.parameters import Of, Real, dimensions, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
@@ -317,18 +317,11 @@ class NormalizedCutSegmenter(LearnedMetric):
     ``balance``.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "similarity": component(Similarity, "GaussianSimilarity()"),
-        "features": component(ImageFeatures, "ImageFeatures()"),
-        "rounding": component(Rounding, "ThresholdCut()"),
-        "balance": number(-2.0, 2.0),
-    }
-
     _: KW_ONLY
-    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
-    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
-    rounding: Rounding = ThresholdCut()  # noqa: RUF009
-    balance: float = 0.0
+    similarity: Annotated[Similarity, Of(Similarity, "GaussianSimilarity()")] = GaussianSimilarity()  # noqa: RUF009
+    features: Annotated[ImageFeatures, Of(ImageFeatures, "ImageFeatures()")] = ImageFeatures()  # noqa: RUF009
+    rounding: Annotated[Rounding, Of(Rounding, "ThresholdCut()")] = ThresholdCut()  # noqa: RUF009
+    balance: Annotated[float, Real(-2.0, 2.0)] = 0.0
 
     score_: CutScore = field(init=False)
     # What was learned is read from the score.

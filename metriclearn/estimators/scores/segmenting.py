@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,7 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.parameters import SWITCH, component, either
+from metriclearn.running.parameters import SWITCH, Of, OneOf
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 _LANES = 3
 # Sequences with at most this many segments cause no warning.
 _FEW = 5
-_METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
-_UNIT = either(None, "variance")
+_METRIC = Of("fit", "ClusteringMetricLearner()", optional=True)
+_UNIT = OneOf(None, "variance")
+GivenSegments = Annotated[
+    str | None, OneOf(None, "given", remedy="; a number of segments is passed to predict")
+]
 
 
 class PlottedSegmenter:
@@ -228,7 +231,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         if tolerance is None:
             tolerance = 0 if learned is None else learned.tolerance
         margins: list[BoundaryMargins] = []
-        for case in zip(data.arrays, *self._given(data, n_segments, known)):
+        for case in zip(data.arrays, *self.given(data, n_segments, known)):
             result = score.margins(*case, tolerance)
             if learned is not None and tolerance == learned.tolerance:
                 result = replace(result, probabilities=learned.of(result.losses))
@@ -415,7 +418,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         score, who = self.present_score, type(self).__name__
         partitions: list[Partition] = []
         n_single = 0
-        for X, count, fact in zip(data.arrays, *self._given(data, n_segments, known)):
+        for X, count, fact in zip(data.arrays, *self.given(data, n_segments, known)):
             partitions.append(score.segment(X, count, fact))
             many = partitions[-1].n_clusters > max(len(X) / 2, _FEW)
             n_single += count is None and len(X) >= self.min_size and many
@@ -428,7 +431,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             )
         return partitions
 
-    def _given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
+    def given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
         """Read the numbers of segments and the labels that a user gives for a prediction."""
         who, unknown = type(self).__name__, self.penalty_ is not None
         if n_segments is None and not unknown:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,14 +34,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Needs,
-    check_parameters,
-    component,
-    either,
-    number,
-    real_array,
-)
+from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters, real_array
 
 _LARGEST = 1e120  # its square can still be added many times
 _BLOCK = 4096  # rows at a time, so that a large chunk needs no more memory than small ones
@@ -143,13 +135,8 @@ class SegmenterStream(ComponentParameters):
     [120]
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "segmenter": component("stream_score", "ChangePointMetricLearner().fit(X, y)"),
-        "max_delay": either(None, number(16, 2**30, whole=True)),
-    }
-
-    segmenter: Any
-    max_delay: int | None = None
+    segmenter: Annotated[Any, Of("stream_score", "ChangePointMetricLearner().fit(X, y)")]
+    max_delay: Annotated[int | None, OneOf(None, Whole(16, 2**30))] = None
 
     def start(self) -> Self:
         """Forget everything and wait for the first row. ``segmenter.stream()`` calls this."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,7 @@ from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
-from metriclearn.running.parameters import Needs, needs, number
+from metriclearn.running.parameters import Needs, Positive, Whole, needs
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
 
@@ -121,23 +121,21 @@ _PENALTIES: dict[str, dict[str, Any] | None] = {
     "penalty tuned": {},
 }
 
-
-@needs(
-    families=Needs(
-        "{name} like auto.FAMILIES, one and more, from simple to complex",
-        lambda given: len(given) > 0 and all(isinstance(one, Family) for one in given.values()),
-    ),
-    seconds=number(positive=True),
-    n_folds=number(2, whole=True),
+_FAMILIES = Needs(
+    "{name} like auto.FAMILIES, one and more, from simple to complex",
+    lambda given: len(given) > 0 and all(isinstance(one, Family) for one in given.values()),
 )
+
+
+@needs
 def auto_metric_learner(
     X: Any,
     y: Any,
     groups: ArrayLike | None = None,
     *,
-    families: Mapping[str, Family] = FAMILIES,
-    seconds: float = 120.0,
-    n_folds: int = 4,
+    families: Annotated[Mapping[str, Family], _FAMILIES] = FAMILIES,
+    seconds: Annotated[float, Positive()] = 120.0,
+    n_folds: Annotated[int, Whole(2)] = 4,
 ) -> MahalanobisSegmenter:
     """Choose a learner and its settings by cross-validation over groups, and fit it to all data.
 

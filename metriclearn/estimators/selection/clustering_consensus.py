@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import joblib
 import numpy as np
@@ -27,11 +27,11 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
-    Needs,
+    Jobs,
+    OneOf,
+    Whole,
     check_parameters,
     check_scale,
-    either,
-    number,
     real_array,
     shown,
 )
@@ -112,21 +112,13 @@ class ClusteringConsensus(ComponentParameters):
     3
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "members": families_of("clusterers", _clusters, optional=False),
-        "weights": either("held-out", "uniform"),
-        "n_clusters": either("given", None),
-        "n_folds": number(2, whole=True),
-        "verbose": either(None, True, False),
-    }
-
-    members: Mapping[str, Any]
+    members: Annotated[Mapping[str, Any], families_of("clusterers", _clusters, optional=False)]
     _: KW_ONLY
-    weights: str = "held-out"
-    n_clusters: str | None = "given"
-    n_folds: int = 5
-    n_jobs: int | None = None
-    verbose: bool | None = None
+    weights: Annotated[str, OneOf("held-out", "uniform")] = "held-out"
+    n_clusters: Annotated[str | None, OneOf("given", None)] = "given"
+    n_folds: Annotated[int, Whole(2)] = 5
+    n_jobs: Jobs = None
+    verbose: Annotated[bool | None, OneOf(None, True, False)] = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Fit every member several times, leaving out one part at a time, and compute the weights.

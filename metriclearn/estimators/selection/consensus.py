@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import joblib
 import numpy as np
@@ -46,7 +46,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, either, number, shown
+from metriclearn.running.parameters import Jobs, OneOf, Real, Whole, check_parameters, shown
 
 
 def _is_segmenter(model: Any) -> bool:
@@ -162,25 +162,15 @@ class Consensus(Streaming, SegmenterWithoutMetric):
     """
 
     stream_type = ConsensusStream
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "members": _MEMBERS,
-        "weights": either("held-out", "uniform"),
-        "names": either(None, True, False),
-        "n_folds": number(2, whole=True),
-        "name_loss": either(None, number()),
-        "for_streams": either(True, False),
-        "verbose": either(None, True, False),
-    }
-
-    members: Mapping[str, Any] | None = None
+    members: Annotated[Mapping[str, Any] | None, _MEMBERS] = None
     _: KW_ONLY
-    weights: str = "held-out"
-    names: bool | None = None
-    n_folds: int = 5
-    name_loss: float | None = None
-    for_streams: bool = False
-    n_jobs: int | None = None
-    verbose: bool | None = None
+    weights: Annotated[str, OneOf("held-out", "uniform")] = "held-out"
+    names: Annotated[bool | None, OneOf(None, True, False)] = None
+    n_folds: Annotated[int, Whole(2)] = 5
+    name_loss: Annotated[float | None, OneOf(None, Real())] = None
+    for_streams: Annotated[bool, OneOf(True, False)] = False
+    n_jobs: Jobs = None
+    verbose: Annotated[bool | None, OneOf(None, True, False)] = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Fit all members, tune their penalties on the parts left out, and compute the weights.
@@ -421,7 +411,7 @@ class Consensus(Streaming, SegmenterWithoutMetric):
         tolerance : int ≥ 0
             Largest distance, in samples, of change-points that agree.
         """
-        number(whole=True).check(type(self).__name__, "tolerance", tolerance)
+        Whole().check(type(self).__name__, "tolerance", tolerance)
         return self._of_each(X, n_segments, known, partial(_shares, tolerance=tolerance))
 
     def boundary_probabilities(

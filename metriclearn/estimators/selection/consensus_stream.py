@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from metriclearn.estimators.scores.stream import SegmenterStream, StreamedSegmen
 from metriclearn.oracles.change_points.segment_values import NO_RULES
 from metriclearn.oracles.expected_loss import advance, overlap_table
 from metriclearn.problem.named_segments import NO_SCORES, NameScores
-from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters
 
 
 @dataclass(eq=False, repr=False)
@@ -80,10 +79,8 @@ class ConsensusStream(SegmenterStream):
     True
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "segmenter": component("streaming_model", "Consensus(for_streams=True).fit(X, y)"),
-        "max_delay": either(None, number(32, 2**30, whole=True)),
-    }
+    segmenter: Annotated[Any, Of("streaming_model", "Consensus(for_streams=True).fit(X, y)")]
+    max_delay: Annotated[int | None, OneOf(None, Whole(32, 2**30))] = None
 
     def start(self) -> Self:
         """Forget everything and wait for the first row. ``consensus.stream()`` calls this."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ from metriclearn.problem.knowledge import (
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, component, shown
+from metriclearn.running.parameters import Of, check_parameters, shown
 
 
 @dataclass(eq=False, repr=False)
@@ -101,13 +100,9 @@ class GapSegmenter(ComponentParameters):
     (100,)
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "learner": component(
-            (MahalanobisSegmenter, Consensus, EqualCuts), "ChangePointMetricLearner()"
-        )
-    }
-
-    learner: Any
+    learner: Annotated[
+        Any, Of((MahalanobisSegmenter, Consensus, EqualCuts), "ChangePointMetricLearner()")
+    ]
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Fit the learner to the known samples.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import Segment
-from metriclearn.running.parameters import component
+from metriclearn.running.parameters import Of
 
 _FRAMES = 16  # more frames than the deltas of a frame depend on
 
@@ -90,7 +90,7 @@ def live_segments(
             learner.check_streams()
         except ValueError:
             learner = learner.streaming_model()
-    component("stream", "ChangePointMetricLearner()").check("live_segments", "model", learner)
+    Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", learner)
     stream, rate = learner.stream(max_delay), getattr(model, "rows_per_second", 1.0)
     labels, start = list(getattr(model, "labels_", [])), 0
     recent: list[NDArray] = []  # scores of labels since the start of the segment

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+from metriclearn.running.parameters import Of, OneOf, Positive, Whole, check_parameters
 
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
@@ -109,20 +109,12 @@ class RecordingSegmenter(ComponentParameters):
     of Multivariate Analysis 88, 2004 (the scores of labels).
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "extractor": component("extract", "AudioFeatures()", optional=True),
-        "learner": component("predict_change_points", "Consensus()", optional=True),
-        "rate": number(positive=True),
-        "n_folds": number(1, whole=True),
-        "tolerance": either(None, number(positive=True)),
-    }
-
-    extractor: Any = None
-    learner: Any = None
+    extractor: Annotated[Any, Of("extract", "AudioFeatures()", optional=True)] = None
+    learner: Annotated[Any, Of("predict_change_points", "Consensus()", optional=True)] = None
     _: KW_ONLY
-    rate: float = 1.0
-    n_folds: int = 4
-    tolerance: float | None = None
+    rate: Annotated[float, Positive()] = 1.0
+    n_folds: Annotated[int, Whole(1)] = 4
+    tolerance: Annotated[float | None, OneOf(None, Positive())] = None
 
     validation_loss_: float | None = field(init=False)
     validation_: dict[str, float] | None = field(init=False)
@@ -144,8 +136,8 @@ class RecordingSegmenter(ComponentParameters):
             If no recording has a boundary.
         """
         check_parameters(self)
-        component(LabeledSequences, "load_files(FOLDER)").check(type(self).__name__, "data", data)
-        either(None, True, False).check(type(self).__name__, "progress", progress)
+        Of(LabeledSequences, "load_files(FOLDER)").check(type(self).__name__, "data", data)
+        OneOf(None, True, False).check(type(self).__name__, "progress", progress)
         written = sorted({label for labels in data.labels for label in runs(labels)})
         for label in written:
             if label.strip().casefold() in _NOBODY:

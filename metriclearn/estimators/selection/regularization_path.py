@@ -8,9 +8,9 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,33 +23,40 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, report
 from metriclearn.running.parameters import (
     Needs,
+    Of,
+    Positive,
+    Real,
+    Whole,
     check_parameters,
-    component,
     needs,
-    number,
     real_array,
     refuse_unknown,
     shown,
 )
 from metriclearn.solvers.base import Problem, Solution
 
-_COUNT, _STRENGTH = number(1, whole=True), number(most=1e250, positive=True)
-_NEEDS = {
-    "ratio": number(1e-12, 1.0 - 1e-12),
-    "strengths": Needs(
+_COUNT, _STRENGTH = Whole(1), Positive(1e250)
+_Strengths = Annotated[
+    int | ArrayLike,
+    Needs(
         "a number of strengths or positive ones",
         lambda given: (
             _COUNT.accepts(given)
             or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
         ),
     ),
-    "regularizer": component("strength", "L1(), which has a strength"),
-    "solver": Needs(
-        "a solver without checkpoint, because every strength is a problem of its own",
-        lambda solver: getattr(solver, "checkpoint", None) is None,
-        "; set it to None",
-    ),
-}
+]
+_Ratio = Annotated[float, Real(1e-12, 1.0 - 1e-12)]
+_PAIR = Needs(
+    "{name}=None or a pair (X, y)",
+    lambda pair: pair is None or (isinstance(pair, tuple) and len(pair) == 2),
+)
+_SCALED = Of("strength", "L1(), which has a strength")
+_WITHOUT_CHECKPOINT = Needs(
+    "a solver without checkpoint, because every strength is a problem of its own",
+    lambda solver: getattr(solver, "checkpoint", None) is None,
+    "; set it to None",
+)
 
 
 @dataclass(frozen=True)
@@ -111,22 +118,16 @@ class RegularizationPath:
         )
 
 
-@needs(
-    learner=component(LargeMarginLearner, "ChangePointMetricLearner()"),
-    validation=Needs(
-        "{name}=None or a pair (X, y)",
-        lambda pair: pair is None or (isinstance(pair, tuple) and len(pair) == 2),
-    ),
-)
+@needs
 def regularization_path(
-    learner: LargeMarginLearner,
+    learner: Annotated[LargeMarginLearner, Of(LargeMarginLearner, "ChangePointMetricLearner()")],
     X: Any,
     y: Any,
-    strengths: int | ArrayLike = 20,
+    strengths: _Strengths = 20,
     *,
-    validation: tuple[Any, Any] | None = None,
+    validation: Annotated[tuple[Any, Any] | None, _PAIR] = None,
     sample_weight: ArrayLike | None = None,
-    ratio: float = 1e-3,
+    ratio: _Ratio = 1e-3,
 ) -> RegularizationPath:
     """Fit a learner at decreasing strengths. Each fit starts from the previous solution.
 
@@ -174,9 +175,8 @@ def regularization_path(
     Teo, Vishwanathan, Smola & Le, Bundle methods for regularized risk minimization, Journal of
     Machine Learning Research 11, 2010 (cuts do not depend on the strength).
     """
-    parts = {"regularizer": learner.regularizer, "solver": learner.solver}
-    for name, value in {"strengths": strengths, "ratio": ratio, **parts}.items():
-        _NEEDS[name].check("regularization_path", name, value)
+    _SCALED.check("regularization_path", "regularizer", learner.regularizer)
+    _WITHOUT_CHECKPOINT.check("regularization_path", "solver", learner.solver)
     training = learner.read(X, y, sample_weight)
     statement = learner.stated(training)
     values = _strengths(strengths, statement.problem, ratio)
@@ -305,14 +305,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     (5, 3)
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **ChangePointMetricLearner.PARAMETERS,
-        **{name: _NEEDS[name] for name in ("strengths", "ratio")},
-    }
-
     _: KW_ONLY
-    strengths: int | ArrayLike = 20
-    ratio: float = 1e-3
+    strengths: _Strengths = 20
+    ratio: _Ratio = 1e-3
     cv: Any = None
 
     def fit(
@@ -371,9 +366,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         fitted = {name: value for name, value in vars(best).items() if name not in parameters}
         fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
         fitted["strength_"] = float(values[path.best])
-        known = best.completions_ is None and self.executor is None
-        compared = learner.task.training_losses(best.score_, best.scale_, training)
-        fitted["training_losses_"] = compared if known else {}
+        fitted["training_losses_"] = best.training_losses(training)
         # All at once: a fit that fails changes nothing.
         self.__dict__ = vars(self) | fitted
         report(self, statement.problem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ from metriclearn.features.media.spectra import (
 )
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import Descriptor
-from metriclearn.running.parameters import check_parameters, number, real_array
+from metriclearn.running.parameters import Positive, Whole, check_parameters, real_array
 
 _WINDOWS_AT_A_TIME = 64
 _DELTA_WIDTH = 9  # frames of the regression of a delta
@@ -88,22 +88,14 @@ class AudioFeatures(RecordingTransformer):
     ['mfcc0_mean', 'mfcc1_mean', 'mfcc0_sd', 'mfcc1_sd']
     """
 
-    PARAMETERS: ClassVar = {
-        "rate": number(positive=True),
-        "deltas": number(0, 2, whole=True),
-        **dict.fromkeys(
-            ("sampling_rate", "window", "hop", "n_mfcc", "n_mels"), number(1, whole=True)
-        ),
-    }
-
-    rate: float = 1.0
+    rate: Annotated[float, Positive()] = 1.0
     _: KW_ONLY
-    sampling_rate: int = 16000
-    window: int = 1024
-    hop: int = 512
-    n_mfcc: int = 13
-    n_mels: int = 40
-    deltas: int = 1
+    sampling_rate: Annotated[int, Whole(1)] = 16000
+    window: Annotated[int, Whole(1)] = 1024
+    hop: Annotated[int, Whole(1)] = 512
+    n_mfcc: Annotated[int, Whole(1)] = 13
+    n_mels: Annotated[int, Whole(1)] = 40
+    deltas: Annotated[int, Whole(0, 2)] = 1
     energy: bool = True
     flatness: bool = False
     contrast: bool = False
@@ -253,17 +245,11 @@ class SoundWindows(RecordingTransformer):
         Files are resampled to this rate, in Hz.
     """
 
-    PARAMETERS: ClassVar = {
-        "rate": number(positive=True),
-        "seconds": number(positive=True),
-        "sampling_rate": number(1, whole=True),
-    }
-
     descriptor: Descriptor
-    rate: float = 1.0
+    rate: Annotated[float, Positive()] = 1.0
     _: KW_ONLY
-    seconds: float = 1.6
-    sampling_rate: int = 16000
+    seconds: Annotated[float, Positive()] = 1.6
+    sampling_rate: Annotated[int, Whole(1)] = 16000
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
         """Compute the features of one file, (T, P).

@@ -8,14 +8,14 @@ Bach, section 6.1, use GIST as features of the pictures of a show.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import fft2, ifft2
 
 from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.parameters import number, real_array, several
+from metriclearn.running.parameters import Each, Whole, real_array
 
 _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
@@ -68,17 +68,12 @@ class Gist(StatelessTransformer):
         Number of pictures that are filtered at a time.
     """
 
-    PARAMETERS: ClassVar = {
-        "orientations": several(
-            number(1, whole=True), "a list of {name}, one or more for every scale", least=1
-        ),
-        **dict.fromkeys(("blocks", "size", "batch"), number(1, whole=True)),
-    }
-
-    orientations: tuple[int, ...] = (8, 8, 8, 8)
-    blocks: int = 4
-    size: int = 128
-    batch: int = 8
+    orientations: Annotated[
+        tuple[int, ...], Each(Whole(1), "a list of {name}, one or more for every scale", least=1)
+    ] = (8, 8, 8, 8)
+    blocks: Annotated[int, Whole(1)] = 4
+    size: Annotated[int, Whole(1)] = 128
+    batch: Annotated[int, Whole(1)] = 8
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters. Nothing is learned."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,15 @@ from scipy import ndimage
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Needs, check_parameters, number, real_array, several
+from metriclearn.running.parameters import (
+    Each,
+    Needs,
+    Positive,
+    Real,
+    Whole,
+    check_parameters,
+    real_array,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +142,10 @@ class GradientEnergy(ComponentParameters):
         Standard deviations of the Gaussian derivative, in pixels.
     """
 
-    PARAMETERS: ClassVar = {"scales": several(number(), "a list of {name} of pixels", least=1)}
-
-    scales: Sequence[float] = (1.0, 2.0)
+    scales: Annotated[Sequence[float], Each(Real(), "a list of {name} of pixels", least=1)] = (
+        1.0,
+        2.0,
+    )
 
     @property
     def names(self) -> list[str]:
@@ -160,13 +169,10 @@ class GaborEnergy(ComponentParameters):
     n_orientations : int
     """
 
-    PARAMETERS: ClassVar = {
-        "frequencies": several(number(positive=True), "a list of positive {name}", least=1),
-        "n_orientations": number(1, whole=True),
-    }
-
-    frequencies: Sequence[float] = (0.1, 0.25)
-    n_orientations: int = 4
+    frequencies: Annotated[
+        Sequence[float], Each(Positive(), "a list of positive {name}", least=1)
+    ] = (0.1, 0.25)
+    n_orientations: Annotated[int, Whole(1)] = 4
 
     @property
     def names(self) -> list[str]:
@@ -197,9 +203,7 @@ class ColorContext(ComponentParameters):
         Standard deviation, in units of √(width · height).
     """
 
-    PARAMETERS: ClassVar = {"scale": number()}
-
-    scale: float = 0.04
+    scale: Annotated[float, Real()] = 0.04
 
     names: ClassVar = [f"{channel} around [Lab]" for channel in "Lab"]
 
@@ -226,10 +230,8 @@ class BorderContrast(ComponentParameters):
         Scale of the Gaussian similarity of colors, in Lab.
     """
 
-    PARAMETERS: ClassVar = {"width": number(0.0, 0.5), "scale": number(positive=True)}
-
-    width: float = 0.05
-    scale: float = 15.0
+    width: Annotated[float, Real(0.0, 0.5)] = 0.05
+    scale: Annotated[float, Positive()] = 15.0
 
     names: ClassVar = ["border share [1]", "border share, relative [log]", "border distance [Lab]"]
 
@@ -268,13 +270,8 @@ class Superpixels(ComponentParameters):
     Achanta et al., SLIC superpixels compared to state-of-the-art superpixel methods, PAMI 34, 2012.
     """
 
-    PARAMETERS: ClassVar = {
-        "n_segments": number(1, whole=True),
-        "compactness": number(positive=True),
-    }
-
-    n_segments: int = 400
-    compactness: float = 10.0
+    n_segments: Annotated[int, Whole(1)] = 400
+    compactness: Annotated[float, Positive()] = 10.0
 
     def __call__(self, image: NDArray) -> NDArray[np.int64]:
         slic = optional("skimage.segmentation", "image").slic
@@ -293,9 +290,7 @@ class PixelBlocks(ComponentParameters):
         Approximate number of blocks.
     """
 
-    PARAMETERS: ClassVar = {"n_blocks": number(1)}
-
-    n_blocks: int = 2000
+    n_blocks: Annotated[int, Real(1)] = 2000
 
     def __call__(self, image: NDArray) -> NDArray[np.int64]:
         H, W = image.shape[:2]
@@ -346,13 +341,12 @@ class ImageFeatures(ComponentParameters):
     ((16, 15), 64)
     """
 
-    PARAMETERS: ClassVar = {
-        "segmenter": Needs("a {name} such as Superpixels()", callable),
-        "groups": several(Needs("", callable), "a list of {name} such as [Color()]", least=1),
-    }
-
-    segmenter: Callable[[NDArray], NDArray[np.int64]] = Superpixels()  # noqa: RUF009
-    groups: Sequence[Group] = _DEFAULT_GROUPS
+    segmenter: Annotated[
+        Callable[[NDArray], NDArray[np.int64]], Needs("a {name} such as Superpixels()", callable)
+    ] = Superpixels()  # noqa: RUF009
+    groups: Annotated[
+        Sequence[Group], Each(Needs("", callable), "a list of {name} such as [Color()]", least=1)
+    ] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters. Nothing is learned."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from metriclearn.features.media.decoding import video_frames
 from metriclearn.features.media.gist import Gist
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import Descriptor, StatelessTransformer
-from metriclearn.running.parameters import Needs, component, number, real_array, several
+from metriclearn.running.parameters import Each, Needs, Of, Positive, Whole, real_array
 
 
 @dataclass(eq=False, repr=False)
@@ -34,10 +34,8 @@ class ColorHistogram(StatelessTransformer):
         Number of cells on each side of the grid. 1 means the whole picture.
     """
 
-    PARAMETERS: ClassVar = {"bins": number(1, whole=True), "blocks": number(1, whole=True)}
-
-    bins: int = 8
-    blocks: int = 1
+    bins: Annotated[int, Whole(1)] = 8
+    blocks: Annotated[int, Whole(1)] = 1
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute the features of pictures (n, H, W, 3) with values from 0 to 255.
@@ -129,20 +127,17 @@ class VideoFeatures(RecordingTransformer):
     (512,)
     """
 
-    PARAMETERS: ClassVar = {
-        "rate": number(positive=True),
-        "descriptors": several(
-            component("transform", "Gist()"), "{name} such as [Gist()]", least=1
-        ),
-        "size": Needs(
+    rate: Annotated[float, Positive()] = 1.0
+    descriptors: Annotated[
+        Sequence[Descriptor], Each(Of("transform", "Gist()"), "{name} such as [Gist()]", least=1)
+    ] = (Gist(),)
+    size: Annotated[
+        tuple[int, int],
+        Needs(
             "{name}=(height, width) in pixels",
-            lambda size: len(size) == 2 and all(map(number(1, whole=True).accepts, size)),
+            lambda size: len(size) == 2 and all(map(Whole(1).accepts, size)),
         ),
-    }
-
-    rate: float = 1.0
-    descriptors: Sequence[Descriptor] = (Gist(),)
-    size: tuple[int, int] = (128, 128)
+    ] = (128, 128)
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
         """Compute the features of one file, (T, P).

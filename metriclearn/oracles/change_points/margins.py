@@ -49,7 +49,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import check_count
-from metriclearn.running.parameters import component, number
+from metriclearn.running.parameters import Of, Whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
 BLOCKS = True  # bound the ends of a block together (without this, the result is exact, too)
 STARTS = 16  # number of neighboring starts that are bounded together; exact for any number, too
-_TOLERANCE = number(0, whole=True)
-_FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
-_KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
+_TOLERANCE = Whole(0)
+_FORM = Of((LowRankForm, ChargedForm), "LowRankForm(Z)")
+_KNOWN = Of(PartialPartition, "PartialPartition(T, labels)", optional=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition, check_count
+from metriclearn.running.parameters import Whole
 
 _LARGEST = 1e280  # largest penalty or weight: a sum over 2³¹ segments is still finite
 # Distances are tabulated for at least WIDE features and at most _SHORT samples, unless a gap of
@@ -70,7 +71,7 @@ class ChangePoints(BaseEstimator):
     here).
     """
 
-    min_size: int = 1
+    min_size: Annotated[int, Whole(1)] = 1
 
     def __call__(
         self,
