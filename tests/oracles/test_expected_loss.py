@@ -7,8 +7,9 @@ import metriclearn as ml
 from metriclearn import FrobeniusLoss, Partition
 from metriclearn.oracles.expected_loss import best_clustering, best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, PartialPartition, Region
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE, Region
 from tests.budget import examples
 from tests.exhaustive import all_partitions, all_segmentations
 from tests.oracles.test_names import agrees

@@ -34,8 +34,6 @@ def test_everything_agrees_with_the_dense_matrix(pair, n_columns) -> None:
     X = np.random.default_rng(0).normal(size=(a.n_samples, n_columns))
     np.testing.assert_allclose(a.to_array(), M, atol=1e-12)
     np.testing.assert_allclose(a.project(X), M @ X, atol=1e-12)
-    np.testing.assert_allclose(a.labeled_product(X), 2.0 * M @ X, atol=1e-12)
-    assert a.labeled_trace == pytest.approx(np.trace(M))
     np.testing.assert_allclose(a.project(X[:, 0]), M @ X[:, 0], atol=1e-12)
     assert a.inner(b) == pytest.approx(np.trace(M @ N), abs=1e-12)
     assert a.inner(a) == pytest.approx(a.n_clusters)
