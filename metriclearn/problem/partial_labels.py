@@ -228,7 +228,9 @@ class PartialPartition:
         # Positions first … stop−1 are settled.
         for first, stop in settled.reshape(-1, 2):
             inner = np.flatnonzero(changes[first:stop]) + first
-            stretches.append((int(first) - 1, np.append(inner, stop)))
+            ends = np.append(inner, stop)
+            ends.setflags(write=False)
+            stretches.append((int(first) - 1, ends))
         return Pieces(stretches, sorted(regions, key=attrgetter("start", "stop")))
 
     @cached_property
