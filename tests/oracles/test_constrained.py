@@ -1,5 +1,6 @@
 """The constrained program against enumeration of all segmentations that agree."""
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from metriclearn import ChangePoints, ConstrainedChangePoints, LowRankForm, Partition
 from metriclearn.problem.charges import charge
 from metriclearn.problem.losses import ChargedForm, KnownLoss
-from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
 from metriclearn.problem.regions import (
     AT_LEAST_ONE,
     AT_MOST_ONE,
@@ -94,26 +95,35 @@ def nearest(labels: np.ndarray, allowed: list[np.ndarray]) -> float:
     return min(float(np.sum((M - equivalence_matrix(other)) ** 2)) for other in allowed)
 
 
-@settings(max_examples=examples(200), deadline=None)
-@given(st.integers(2, 8), st.integers(0, 10**6))
-def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
-    """One labeled stretch and one region apart from it, by their definition on dense matrices."""
-    rng = np.random.default_rng(seed)
-    border = int(rng.integers(1, T + 1))
-    labels = np.full(T, -1)
-    labels[:border] = np.cumsum(rng.random(border) < 0.4)
-    kind = [*KINDS.values()][seed % 4]
-    regions = [Region(border, T, kind)] if T - border >= 2 else []
-    known = PartialPartition(T, labels, regions=regions)
-    ends = all_segmentations(T)[int(rng.integers(2 ** (T - 1)))]
-    partition = Partition.from_change_points(ends)
-    expected = nearest(labels_of(ends)[:border], [labels[:border]])
-    if regions:
+@pytest.mark.parametrize("kind", KINDS.values(), ids=repr)
+def test_loss_is_the_distance_to_what_is_known(kind) -> None:
+    """A labeled stretch and the region after it, by their definition on dense matrices."""
+    T, rng = 6, np.random.default_rng(0)
+    for border, ends in itertools.product(range(T - 1), all_segmentations(T)):
+        labels = np.full(T, -1)
+        labels[:border] = np.cumsum(rng.random(border) < 0.4)
+        known = PartialPartition(T, labels, regions=[Region(border, T, kind)])
+        partition = Partition.from_change_points(ends)
         pieces = [labels_of(other) for other in all_segmentations(T - border)]
-        agreeing = [p for p in pieces if regions[0].kind.allows(int(p.max()))]
-        expected += nearest(labels_of(ends)[border:], agreeing)
-    loss = partition.n_samples * KnownLoss()(partition, known.with_completion(partition))
-    assert loss == pytest.approx(expected, abs=1e-9)
+        agreeing = [piece for piece in pieces if kind.allows(int(piece.max()))]
+        expected = nearest(labels_of(ends)[border:], agreeing)
+        if border:
+            expected += nearest(labels_of(ends)[:border], [labels[:border]])
+        assert T * KnownLoss()(partition, known) == pytest.approx(expected, abs=1e-9)
+
+
+def test_loss_vanishes_exactly_where_both_of_two_regions_agree() -> None:
+    """All pairs of regions of five samples, of which one segmentation at least satisfies both."""
+    T, spans = 5, [(a, b) for a, b in itertools.combinations(range(6), 2) if b - a > 1]
+    regions = [Region(*span, kind) for span in spans for kind in KINDS.values()]
+    every = [Partition.from_change_points(ends) for ends in all_segmentations(T)]
+    for pair in itertools.combinations(regions, 2):
+        agree = [all(region.allows(one.change_points[:-1]) for region in pair) for one in every]
+        if any(agree):
+            known = PartialPartition(T, regions=pair)
+            assert [KnownLoss()(one, known) < 1e-9 for one in every] == agree
+            fewest = min(one.n_clusters for one, agrees in zip(every, agree) if agrees) - 1
+            assert fewest_changes(known) == fewest
 
 
 @settings(max_examples=examples(200), deadline=None)
