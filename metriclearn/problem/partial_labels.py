@@ -405,9 +405,9 @@ def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
             inside[free] = 1
         elif len(free) > 1 and (changed < fewest or most is not None):
             first, last = (region.start + 1 + free[[0, -1]]).tolist()
-            others = places.get((first - 1, last + 1), (0, None))
-            limits = [limit for limit in (most, others[1]) if limit is not None]
-            places[first - 1, last + 1] = max(fewest, others[0]), min(limits, default=None)
+            place = first - 1, last + 1
+            others = places.get(place, (0, None))
+            places[place] = max(fewest, others[0]), others[1] if most is None else most
     kept: set[Region] = set()
     inner = None
     # Each region comes before the regions that may hold it.
