@@ -112,8 +112,11 @@ def test_loss_is_the_distance_to_what_is_known(kind) -> None:
         assert T * KnownLoss()(partition, known) == pytest.approx(expected, abs=1e-9)
 
 
-def test_loss_vanishes_exactly_where_both_of_two_regions_agree() -> None:
-    """All pairs of regions of five samples, of which one segmentation at least satisfies both."""
+def test_all_that_follows_from_two_regions() -> None:
+    """Where the loss vanishes, the fewest changes, and positions that are certain.
+
+    All pairs of regions of five samples that one segmentation at least satisfies.
+    """
     T, spans = 5, [(a, b) for a, b in itertools.combinations(range(6), 2) if b - a > 1]
     regions = [Region(*span, kind) for span in spans for kind in KINDS.values()]
     every = [Partition.from_change_points(ends) for ends in all_segmentations(T)]
@@ -124,6 +127,12 @@ def test_loss_vanishes_exactly_where_both_of_two_regions_agree() -> None:
             assert [KnownLoss()(one, known) < 1e-9 for one in every] == agree
             fewest = min(one.n_clusters for one, agrees in zip(every, agree) if agrees) - 1
             assert fewest_changes(known) == fewest
+            agreeing = [one.labels for one, agrees in zip(every, agree) if agrees]
+            certain = np.ptp(np.diff(agreeing, axis=1), axis=0) == 0
+            settled = np.zeros(T - 1, dtype=bool)
+            for start, ends in known.pieces.stretches:
+                settled[start : ends[-1] - 1] = True
+            np.testing.assert_array_equal(settled, certain)
 
 
 @settings(max_examples=examples(200), deadline=None)
