@@ -2,13 +2,8 @@
 
 from hypothesis import strategies as st
 
-from metriclearn.problem.knowledge import (
-    AT_LEAST_ONE,
-    EXACTLY_ONE,
-    NO_CHANGE,
-    PartialPartition,
-    Region,
-)
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import KINDS, Region
 
 
 def labelings(count: int, most_samples: int = 14) -> st.SearchStrategy[list[list[int]]]:
@@ -41,10 +36,8 @@ def partial_partitions(draw: st.DrawFn, most_samples: int = 8) -> PartialPartiti
         stop = min(T, start + size)
         inside = segment[stop - 1] - segment[start]
         if stop - start > 1:
-            kind = [NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE][min(inside, 2)]
-            if inside == 1 and draw(st.booleans()):
-                kind = AT_LEAST_ONE
-            regions.append(Region(start, stop, kind))
+            possible = [kind for kind in KINDS.values() if kind.allows(inside)]
+            regions.append(Region(start, stop, draw(st.sampled_from(possible))))
     changes = [t + 1 for t, cut in enumerate(cuts) if cut and draw(st.integers(0, 3)) == 0]
     if draw(st.booleans()):
         labels = [-1] * T

@@ -32,9 +32,9 @@ from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.scores.confidence import Calibration, uncalibrated
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.knowledge import PartialPartition, fewest_changes
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
 from metriclearn.problem.named_segments import NameScores, PartialNames
+from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.solvers.bundle import BundleDual

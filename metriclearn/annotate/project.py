@@ -27,13 +27,8 @@ from metriclearn.datasets.annotations import (
     segments_text,
 )
 from metriclearn.datasets.recordings import recording_files
-from metriclearn.problem.knowledge import (
-    AT_LEAST_ONE,
-    EXACTLY_ONE,
-    NO_CHANGE,
-    PartialPartition,
-    Region,
-)
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, Region
 from metriclearn.running.atomic import locked, reading, replacing, writable
 
 FILE = "metriclearn.json"

@@ -25,7 +25,7 @@ from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.problem.forms import center
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Of, OneOf, RandomState, Whole, needs
 

@@ -29,7 +29,6 @@ from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentat
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from metriclearn.problem.named_segments import (
     NamedLoss,
@@ -38,6 +37,7 @@ from metriclearn.problem.named_segments import (
     PartialNames,
     named_truths,
 )
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.running.parameters import (
     Jobs,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_sets
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.named_segments import PartialNames
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition, factorize, label_array, label_values
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
 

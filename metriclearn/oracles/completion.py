@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from metriclearn.oracles.rounding import fill_empty
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import RandomState
 

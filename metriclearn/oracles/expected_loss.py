@@ -45,9 +45,10 @@ from numpy.typing import NDArray
 from metriclearn.oracles.change_points.segment_values import LIGHT, NO_RULES, called, name_score
 from metriclearn.oracles.local_search import Bounds, LocalSearch
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.named_segments import NO_SCORES, NamedPartition, NameScores
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition, check_count
+from metriclearn.problem.regions import segment_rules
 
 
 def best_consensus(
@@ -76,7 +77,7 @@ def best_consensus(
         If no segmentation agrees with the annotations and the number of segments.
     """
     T = form.n_samples
-    check_count("Consensus", T, n_segments, 1)
+    n_segments, _ = check_count("Consensus", T, n_segments, 1)
     ends = [member.change_points for member in form.members]
     positions = np.unique(np.concatenate([[0], *ends]))
     allowed, names = NO_RULES, NO_SCORES

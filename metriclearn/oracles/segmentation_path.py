@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.knowledge import PartialPartition, labeled_part
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
+from metriclearn.problem.partial_labels import PartialPartition, labeled_part, partial_labels_of
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, Of, OneOf, Whole, real_array
 
@@ -176,7 +176,7 @@ def segmentation_path(
         Z = Z @ L.T
     _RANGE.check("segmentation_path", "penalty_range", penalty_range)
     _COUNT.check("segmentation_path", "max_segments", max_segments)
-    check_count("segmentation_path", len(Z), None, min_size)
+    _, min_size = check_count("segmentation_path", len(Z), None, min_size)
     problem = PenalizedSegmentation(LowRankForm(Z), min_size)
     low, high = problem.extremes
     if penalty_range is not None:
@@ -195,7 +195,7 @@ def segmentation_path(
                 last, cheap = (last, cheap) if vertex is None else (vertex, penalty)
         high = last if len(last.ends) > 1 else high
     total = float(np.sum(Z * Z))
-    return path_between(problem, low, high, max_segments or len(Z), total, (cheap, dear))
+    return path_between(problem, low, high, int(max_segments or len(Z)), total, (cheap, dear))
 
 
 def path_between(
@@ -332,9 +332,10 @@ def best_penalty(
             f"best_penalty needs a truth, and a weight or none, for each of {len(forms)} forms, "
             f"got {len(truths)} truths and weights={weights}."
         )
+    min_size = int(min_size)
     problems = [PenalizedSegmentation(form, min_size) for form in forms]
     possible = np.array([form.n_samples // min_size for form in forms])
-    labels = [truth if truth.partial_labels is None else truth.partial_labels for truth in truths]
+    labels = [partial_labels_of(truth) or truth for truth in truths]
     parts = list(map(labeled_part, labels))
     likely = np.array(list(map(attrgetter("likely"), parts)))
     most = np.minimum(possible, 4 * likely + 10)

@@ -80,7 +80,7 @@ class SpectralRelaxation(BaseEstimator):
         ValueError
             If T samples cannot have that many clusters, or the form is not finite.
         """
-        check_count(type(self).__name__, form.n_samples, n_clusters, 1)
+        n_clusters, _ = check_count(type(self).__name__, form.n_samples, n_clusters, 1)
         if self.keep_constant and hasattr(form, "recentered"):  # the constant takes up the mean
             form = form.recentered()
         matrix, subspace, shift = form.compressed()
@@ -207,7 +207,7 @@ class TopEigenvectors(BaseEstimator):
                 f"{who} needs the number of clusters; SpectralRelaxation finds it, for forms that "
                 "are dense or of low rank."
             )
-        check_count(who, form.n_samples, n_clusters, 1)
+        n_clusters, _ = check_count(who, form.n_samples, n_clusters, 1)
         return Projector(self.pairs(form, n_clusters, start)[1])
 
     def pairs(self, form: Any, count: int, start: NDArray | None = None) -> tuple[NDArray, NDArray]:

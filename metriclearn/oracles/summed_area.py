@@ -45,7 +45,8 @@ class SummedArea(BaseEstimator):
         ValueError
             If T samples cannot hold ``n_clusters`` segments.
         """
-        check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
+        who = type(self).__name__
+        n_clusters, _ = check_count(who, form.n_samples, n_clusters, self.min_size)
         worth = self._segment_worth(form)
         if n_clusters is None:
             return Partition.from_change_points(_any_count(worth))

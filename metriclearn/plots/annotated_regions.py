@@ -12,12 +12,16 @@ from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.problem.knowledge import Region
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.regions import Region
 from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import NAMED, Each, Of, Text, Title, needs, real_array
 
-_BLUE, _ORANGE, _ERROR = draw.PALETTE[5], draw.PALETTE[4], draw.PALETTE[1]
+_ERROR = draw.PALETTE[1]
+# Color, opacity and words of regions.
+_NONE = draw.PALETTE[5], 0.35, "no change here"
+_NEEDED = draw.PALETTE[4], 0.45, "a change here"
+_ALLOWED = draw.PALETTE[2], 0.35, "one change or none"
 _MOST_POINTS = 4000
 _NARROWEST = 0.004  # share of the width: narrower regions would be invisible
 _NARROW = 6.0  # inches below which the legend does not fit next to the name of a segmentation
@@ -38,9 +42,9 @@ def plot_annotations(
 ) -> Figure:
     """Draw a panel for each segmentation: the signal, its segment means, and annotated regions.
 
-    Regions in which no change is allowed are blue, and regions that need a change are orange. If
-    the segmentation contradicts a region, the region has a frame with the words "missed" or "too
-    many". Drawing takes O(T) time per panel.
+    Regions in which no change is allowed are blue, regions that need a change are orange, and
+    regions that may have one change are green. If the segmentation contradicts a region, the region
+    has a frame with the words "missed" or "too many". Drawing takes O(T) time per panel.
 
     Parameters
     ----------
@@ -95,18 +99,22 @@ def plot_annotations(
         text = draw.shorten(text, int(draw.width_of(row) * 13))
         row.set_title(text, loc="left", size=draw.TEXT_SIZE, pad=3, parse_math=False, **style)
         draw.tidy(row, "samples" if row is rows[-1] else "", ylabel)
-    handles = [
-        Patch(color=_BLUE, alpha=0.35, label="no change here"),
-        Patch(color=_ORANGE, alpha=0.45, label="a change here"),
-        Patch(facecolor="none", edgecolor=_ERROR, lw=1.8, label="contradicted"),
-    ]
+    drawn = [_NONE, _NEEDED] + [_ALLOWED] * any(_look(region) is _ALLOWED for region in regions)
+    handles = [Patch(color=color, alpha=alpha, label=words) for color, alpha, words in drawn]
+    handles.append(Patch(facecolor="none", edgecolor=_ERROR, lw=1.8, label="contradicted"))
     narrow = draw.width_of(ax) < _NARROW
     draw.legend(
-        rows[-1], handles=handles, ncols=1 if narrow else 3, loc="upper right",
+        rows[-1], handles=handles, ncols=1 if narrow else len(handles), loc="upper right",
         bbox_to_anchor=(1, -0.3),
         borderaxespad=0.1, handlelength=1.2, columnspacing=1.2,
     )  # fmt: skip
     return draw.figure_of(ax)
+
+
+def _look(region: Region) -> tuple[str, float, str]:
+    if region.kind.fewest:
+        return _NEEDED
+    return _NONE if region.kind.most == 0 else _ALLOWED
 
 
 def _verdict(region: Region, strip: Partition) -> str:
@@ -138,8 +146,7 @@ def _draw_regions(
     for region, verdict in sorted(zip(regions, wrong), key=lambda pair: pair[0].start):
         middle = (region.start + region.stop - 1) / 2
         half = max((region.stop - region.start) / 2, _NARROWEST * n_samples)
-        change = region.kind.fewest > 0
-        color, alpha = (_ORANGE, 0.45) if change else (_BLUE, 0.35)
+        color, alpha, _ = _look(region)
         ax.axvspan(middle - half, middle + half, color=color, alpha=alpha, lw=0)
         if not verdict:
             continue

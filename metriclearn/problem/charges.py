@@ -5,14 +5,13 @@ The loss is :class:`~metriclearn.problem.losses.KnownLoss`. A table gives each c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from metriclearn.problem.knowledge import Pieces
+from metriclearn.problem.regions import Pieces
 
 # Columns of charge_table. A segment (s, u] reads those with U in the row of its end u, and those
 # with S in the row of its start s.
@@ -26,7 +25,7 @@ _BEFORE_U, _AFTER_S = 2, 3
 _STRETCH_U = 4
 # Two addends of the charge of all stretches if s and u lie in different stretches.
 _UNTIL_U, _SINCE_S = 5, 6
-# Number of regions that end at or before u, and of regions that begin before s.
+# Of the regions that need a change, the number that end at or before u, and that begin before s.
 _ENDED_U, _BEGUN_S = 7, 8
 # The same numbers for regions with at most one change, in the opposite order.
 _BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10
@@ -112,9 +111,10 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     table[:, _UNTIL_U] += whole
     table[:, _SINCE_S] -= whole
     for region in pieces.regions:
-        slack[region.start + 1 : region.stop] += 1.0
-        table[region.stop :, _ENDED_U] += 1.0
-        table[region.start + 1 :, _BEGUN_S] += 1.0
+        if region.kind.fewest == 1:
+            slack[region.start + 1 : region.stop] += 1.0
+            table[region.stop :, _ENDED_U] += 1.0
+            table[region.start + 1 :, _BEGUN_S] += 1.0
         if region.kind.most == 1:
             table[region.start + 1 :, _BEGUN_SINGLE_S] += 1.0
             table[region.stop :, _ENDED_SINGLE_U] += 1.0

@@ -71,7 +71,8 @@ class LowRankForm:
     Parameters
     ----------
     factors : array (T, r), optional
-        Z = XL, the observations under the metric B = LLᵀ.
+        Z = XL, the observations under the metric B = LLᵀ. The form keeps a copy, unless they are a
+        ``numpy.memmap``.
     truth : Partition, optional
         The reference partition N.
     weight : float
@@ -126,6 +127,8 @@ class LowRankForm:
         self._has_mean = factors is not None
         if factors is not None:
             self.factors = real_array("LowRankForm", "factors", factors, single_precision=True)
+            if not isinstance(factors, np.memmap):
+                self.factors = np.array(self.factors)
             self.n_samples = len(self.factors)
         elif cumulative is not None:
             self.cumulative = cumulative
@@ -262,7 +265,7 @@ class DenseForm:
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        A = real_array("DenseForm", "matrix", matrix)
+        A = np.array(real_array("DenseForm", "matrix", matrix))
         if A.shape[0] != A.shape[1]:
             raise ValueError(f"DenseForm needs a square matrix, got shape {A.shape}.")
         asymmetry = float(np.max(np.abs(A - A.T)))

@@ -26,8 +26,12 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, add_rows
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm, KnownLoss
+from metriclearn.problem.partial_labels import (
+    CompletedPartition,
+    PartialPartition,
+    partial_labels_of,
+)
 from metriclearn.problem.partition import Partition
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 
@@ -55,7 +59,8 @@ class NamedPartition(Partition):
 
     def __init__(self, ends: NDArray, names: NDArray) -> None:
         super().__init__(ends=ends)
-        self.names = names
+        self.names = np.array(names, dtype=np.int64)
+        self.names.setflags(write=False)
 
     @classmethod
     def from_codes(cls, codes: NDArray) -> NamedPartition:
@@ -72,6 +77,14 @@ class NamedPartition(Partition):
     @property
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key, self.names.tobytes())
+
+
+class CompletedNames(CompletedPartition, NamedPartition):
+    """A segmentation with names that completes partial labels."""
+
+    def __init__(self, partition: NamedPartition, partial_labels: PartialPartition) -> None:
+        super().__init__(partition, partial_labels)
+        self.names = partition.names
 
 
 class PartialNames(PartialPartition):
@@ -91,8 +104,14 @@ class PartialNames(PartialPartition):
     def __init__(self, known: PartialPartition, names: NDArray) -> None:
         # The constraints on boundaries were checked before, so they are copied unchecked.
         self.__dict__.update(vars(known))
-        self.names = np.asarray(names, dtype=np.int64)
+        self.names = np.array(names, dtype=np.int64)
+        self.names.setflags(write=False)
         self._content = (*known._content, self.names.tobytes())
+
+    def with_completion(self, partition: Partition) -> CompletedPartition:
+        """Return a copy of a segmentation with names, marked as a completion of these labels."""
+        assert isinstance(partition, NamedPartition)
+        return CompletedNames(partition, self)
 
 
 def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
@@ -365,7 +384,7 @@ class NamedLoss:
 
     def codes(self, truth: Any) -> NDArray:
         """Return the codes (T,) of the true names of all samples, and −1 for unknown names."""
-        known = truth.partial_labels
+        known = partial_labels_of(truth)
         return truth.sample_names if known is None else known.names
 
     def __call__(self, partition: NamedPartition, truth: Any) -> float:

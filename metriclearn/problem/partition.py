@@ -12,15 +12,12 @@ paper defines M. A shorter version of the paper is in the proceedings of ICML 20
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.running.parameters import OneOf, Whole, real_array, shown
-
-if TYPE_CHECKING:
-    from metriclearn.problem.knowledge import PartialPartition
 
 _SIZE = Whole(1)
 _SAMPLES = OneOf(None, Whole(1, 2**63 - 1))
@@ -51,13 +48,6 @@ class Partition:
         Whether every cluster is one segment.
     ends : int array (K,) or None
         Ends of the segments of a contiguous partition, see :attr:`change_points`.
-    partial_labels : PartialPartition or None
-        The partial labels that this partition completes, see
-        :meth:`~metriclearn.problem.knowledge.PartialPartition.with_completion`. None means that all
-        labels were given.
-    share : array (T,) or None
-        The diagonal of D in :class:`~metriclearn.problem.losses.FrobeniusLoss`: 1 for labeled
-        samples and 0 for others. None means that all samples are labeled.
 
     Raises
     ------
@@ -76,16 +66,7 @@ class Partition:
     True
     """
 
-    __slots__ = (
-        "_labels",
-        "contiguous",
-        "ends",
-        "n_clusters",
-        "n_samples",
-        "partial_labels",
-        "share",
-        "sizes",
-    )
+    __slots__ = ("_labels", "contiguous", "ends", "n_clusters", "n_samples", "sizes")
 
     def __init__(
         self,
@@ -93,20 +74,23 @@ class Partition:
         ends: NDArray | None = None,
         labels: NDArray | None = None,
     ) -> None:
-        """Store ends or labels without checks. The ``from_…`` constructors check them."""
-        self.ends, self._labels = ends, labels
-        self.partial_labels: PartialPartition | None = None
-        self.share: NDArray | None = None
+        """Store copies of ends or labels. The ``from_…`` constructors check them."""
+        self.ends: NDArray[np.int64] | None = None
+        self._labels: NDArray[np.int64] | None = None
         self.contiguous = ends is not None
         if ends is not None:
-            self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
-            self.sizes = np.array(ends)
-            self.sizes[1:] -= ends[:-1]
+            self.ends = np.array(ends, dtype=np.int64)
+            self.n_samples, self.n_clusters = int(self.ends[-1]), len(self.ends)
+            self.sizes = self.ends.copy()
+            self.sizes[1:] -= self.ends[:-1]
+            self.ends.setflags(write=False)
         elif labels is not None:
-            self.sizes = np.bincount(labels)
-            self.n_samples, self.n_clusters = len(labels), len(self.sizes)
+            self._labels = np.array(labels, dtype=np.int64)
+            self.sizes = np.bincount(self._labels)
+            self.n_samples, self.n_clusters = len(self._labels), len(self.sizes)
         else:
             raise ValueError("Partition needs either ends or labels; call a from_… constructor.")
+        self.sizes.setflags(write=False)
 
     @classmethod
     def from_labels(cls, labels: Iterable[Hashable]) -> Partition:
@@ -177,30 +161,16 @@ class Partition:
         return cls(ends=ends)
 
     @property
-    def labeled_trace(self) -> float:
-        """Tr DM: the sum of 1/|C(t)| over labeled samples t, where C(t) is the cluster of t."""
-        if self.share is None:
-            return float(self.n_clusters)
-        return float(np.sum(self.share / self.sizes[self.labels]))
-
-    def labeled_product(self, V: NDArray) -> NDArray:
-        """Return the product (DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
-        if self.share is None:
-            return 2.0 * self.project(V)
-        share = self.share[:, None]
-        return share * self.project(V) + self.project(share * V)
-
-    @property
     def _key(self) -> tuple[bool, bytes]:
         """A key of the partition. Two partitions have the same key exactly if they are equal."""
         numbers = self.labels if self.ends is None else self.ends
-        return self.contiguous, np.asarray(numbers, dtype=np.int64).tobytes()
+        return self.contiguous, numbers.tobytes()
 
     @property
     def labels(self) -> NDArray[np.int64]:
         """The cluster of every sample, (T,). Clusters are numbered by first appearance."""
         if self._labels is not None:
-            return self._labels
+            return self._labels.copy()
         return np.repeat(np.arange(self.n_clusters), self.sizes)
 
     @property
@@ -217,7 +187,7 @@ class Partition:
                 "Partition needs contiguous clusters to have change-points, but a label recurs "
                 "after another one; use Partition.from_runs to make each run a segment."
             )
-        return self.ends
+        return self.ends.copy()
 
     def pool(self, X: NDArray) -> NDArray:
         """Compute YᵀX, the sums of rows over clusters, (T, …) -> (K, …), in linear time.
@@ -318,16 +288,24 @@ class Partition:
         return f"Partition({self.n_samples} samples, {self.n_clusters} {kind})"
 
 
-def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
-    """Raise ValueError unless T samples can hold K clusters of at least ``min_size`` samples."""
+def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> tuple[Any, int]:
+    """Return K and ``min_size`` as ints, whatever their types.
+
+    Raises
+    ------
+    ValueError
+        Unless T samples can hold K clusters of at least ``min_size`` samples.
+    """
     _SIZE.check(who, "min_size", min_size)
     _SAMPLES.check(who, "n_clusters", n_clusters)
+    n_clusters, min_size = None if n_clusters is None else int(n_clusters), int(min_size)
     wanted = 1 if n_clusters is None else n_clusters
     if wanted * min_size > n_samples:
         raise ValueError(
             f"{who} needs {wanted * min_size} samples for {wanted} segment(s) of at least "
             f"{min_size}, got {n_samples}; lower n_clusters or min_size."
         )
+    return n_clusters, min_size
 
 
 def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
@@ -376,7 +354,9 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     # As dictionary keys, tensors without dimensions equal only themselves, so take their values.
     given: list[Any] = list(labels)
     items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
-    if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
+    types = set(map(type, items))
+    # NumPy drops a NUL at the end of a text.
+    if types in ({int}, {float}, {bool}) or (types == {str} and "\0" not in "".join(items)):
         values = np.asarray(items)
         if values.dtype.kind == np.dtype(type(items[0])).kind:
             return values
@@ -400,7 +380,7 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
     if values.ndim == 1 and values.dtype != object:
         missing = bool(np.any(values != values))
     else:
-        items, missing = values, False
+        items, missing, ending = values, False, ("\0", b"\0")
         values = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             if not isinstance(item, Hashable):
@@ -409,6 +389,11 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
                     "pass a one-dimensional sequence."
                 )
             missing = missing or _is_missing(item)
+            if isinstance(item, (str, bytes)) and item[-1:] in ending:
+                raise ValueError(
+                    "Partition needs labels that do not end in a NUL, which arrays of NumPy drop, "
+                    f"got {shown(item)}; remove the NUL."
+                )
             values[i] = item.item() if isinstance(item, np.generic) else item
     if missing:
         raise ValueError(

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.oracles.completion import groups_of, spectral_completion
 from metriclearn.problem.forms import Form
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 
 _ITERATIONS = 100  # passes of kernel K-means at most; a few dozen are usual

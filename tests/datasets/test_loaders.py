@@ -19,8 +19,8 @@ from metriclearn.datasets import (
     load_neuroblastoma,
 )
 from metriclearn.datasets.loaders.hapt import CHANNELS, FEATURES
-from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, Region
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
 
 RNG = np.random.default_rng(0)
 GESTURE = [

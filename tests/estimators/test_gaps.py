@@ -1,6 +1,6 @@
 """GapSegmenter against the weighted objective by enumeration, and against fits without the rows."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,8 @@ from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.selection.gap_segmenter import restriction
+from metriclearn.problem.regions import KINDS
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
 
@@ -116,31 +118,23 @@ def test_a_change_in_a_gap_is_in_its_middle(lost, end) -> None:
 # Labels
 
 
-def shadow(ends: tuple[int, ...], known: NDArray) -> ml.Partition:
-    """What is left of a segmentation in the known rows."""
-    return ml.Partition.from_runs(labels_of(ends)[known])
-
-
-@pytest.mark.parametrize("kind", [ml.NO_CHANGE, ml.AT_LEAST_ONE, ml.EXACTLY_ONE])
-def test_an_annotation_rules_out_what_no_segmentation_with_gaps_can_be(fitted, kind) -> None:
-    """Exactly that, but for EXACTLY_ONE with an end in a gap, which keeps AT_LEAST_ONE."""
-    T, rng = 7, np.random.default_rng(3)
-    for _ in range(60):
-        w = rng.random(T) < 0.6
-        start, stop = np.sort(rng.choice(T + 1, 2, replace=False)).tolist()
-        if w.sum() < 2 or stop - start < 2:
+@pytest.mark.parametrize("kind", KINDS.values(), ids=repr)
+def test_an_annotation_rules_out_exactly_what_no_segmentation_with_gaps_can_be(kind) -> None:
+    """Every region of six samples, and any of them known."""
+    T = 6
+    every = [ml.Partition(ends=np.array(ends)) for ends in all_segmentations(T)]
+    for w in product([False, True], repeat=T):
+        kept = np.flatnonzero(w)
+        if not len(kept):
             continue
-        truth = ml.PartialPartition(T, regions=[ml.Region(start, stop, kind)])
-        _, (labels,) = fitted.known(np.where(w[:, None], np.zeros((T, 6)), np.nan), truth)
-        allowed = [e for e in all_segmentations(T) if truth.allows(ml.Partition(ends=np.array(e)))]
-        possible = {shadow(ends, w) for ends in allowed}
-        if isinstance(labels, ml.Partition):
-            labels = ml.PartialPartition.from_partition(labels)
-        small = [ml.Partition(ends=np.array(e)) for e in all_segmentations(int(w.sum()))]
-        left = {one for one in small if labels.allows(one)}
-        assert possible <= left
-        if kind is not ml.EXACTLY_ONE or (w[start] and w[stop - 1]):
-            assert left == possible
+        small = [ml.Partition(ends=np.array(ends)) for ends in all_segmentations(len(kept))]
+        shadows = [ml.Partition.from_runs(one.labels[kept]) for one in every]
+        for start, stop in combinations(range(T + 1), 2):
+            if stop - start > 1:
+                truth = ml.PartialPartition(T, regions=[ml.Region(start, stop, kind)])
+                labels = restriction(truth, kept)
+                possible = {seen for one, seen in zip(every, shadows) if truth.allows(one)}
+                assert {one for one in small if labels.allows(one)} == possible
 
 
 def test_labels_of_several_kinds_say_what_they_can(fitted) -> None:

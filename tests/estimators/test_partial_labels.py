@@ -18,6 +18,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.estimators.learners.alternation import Turns
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.problem.forms import Samples
+from metriclearn.problem.regions import KINDS
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -58,10 +59,8 @@ def random_sequences(rng: np.random.Generator) -> tuple[list, list]:
         T = len(truth)
         regions = []
         for a in map(int, rng.integers(0, T - 6, 4)):
-            kind = (ml.NO_CHANGE, ml.EXACTLY_ONE, ml.AT_LEAST_ONE)[
-                min(int(truth[a + 5] - truth[a]), 2)
-            ]
-            regions.append(ml.Region(a, a + 6, kind))
+            possible = [kind for kind in KINDS.values() if kind.allows(truth[a + 5] - truth[a])]
+            regions.append(ml.Region(a, a + 6, possible[rng.integers(len(possible))]))
         scattered = np.where(rng.random(T) < rng.uniform(0.1, 0.9), truth, -1)
         parts = ({"regions": regions}, {"labels": scattered})
         knowns.append(ml.PartialPartition(T, **parts[rng.integers(2)]))

@@ -1,5 +1,6 @@
 """The constrained program against enumeration of all segmentations that agree."""
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -12,15 +13,18 @@ from hypothesis import strategies as st
 
 from metriclearn import ChangePoints, ConstrainedChangePoints, LowRankForm, Partition
 from metriclearn.problem.charges import charge
-from metriclearn.problem.knowledge import (
+from metriclearn.problem.losses import ChargedForm, KnownLoss
+from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
+from metriclearn.problem.regions import (
     AT_LEAST_ONE,
+    AT_MOST_ONE,
     EXACTLY_ONE,
+    KINDS,
     NO_CHANGE,
-    PartialPartition,
+    ChangeCount,
     Region,
     segment_rules,
 )
-from metriclearn.problem.losses import ChargedForm, KnownLoss
 from tests.budget import examples
 from tests.exhaustive import (
     all_segmentations,
@@ -32,7 +36,11 @@ from tests.exhaustive import (
 from tests.oracles.signals import draw_case
 from tests.strategies import partial_partitions
 
-KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)  # by their number of changes
+
+def kind_of(inside: int, rng: np.random.Generator) -> ChangeCount:
+    """A kind of region that allows this number of changes."""
+    possible = [kind for kind in KINDS.values() if kind.allows(inside)]
+    return possible[rng.integers(len(possible))]
 
 
 def best_by_enumeration(form, known, min_size: int, n_segments=None):
@@ -87,25 +95,44 @@ def nearest(labels: np.ndarray, allowed: list[np.ndarray]) -> float:
     return min(float(np.sum((M - equivalence_matrix(other)) ** 2)) for other in allowed)
 
 
-@settings(max_examples=examples(200), deadline=None)
-@given(st.integers(2, 8), st.integers(0, 10**6))
-def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
-    """One labeled stretch and one region apart from it, by their definition on dense matrices."""
-    rng = np.random.default_rng(seed)
-    border = int(rng.integers(1, T + 1))
-    labels = np.full(T, -1)
-    labels[:border] = np.cumsum(rng.random(border) < 0.4)
-    regions = [Region(border, T, KINDS[seed % 3])] if T - border >= 2 else []
-    known = PartialPartition(T, labels, regions=regions)
-    ends = all_segmentations(T)[int(rng.integers(2 ** (T - 1)))]
-    partition = Partition.from_change_points(ends)
-    expected = nearest(labels_of(ends)[:border], [labels[:border]])
-    if regions:
+@pytest.mark.parametrize("kind", KINDS.values(), ids=repr)
+def test_loss_is_the_distance_to_what_is_known(kind) -> None:
+    """A labeled stretch and the region after it, by their definition on dense matrices."""
+    T, rng = 6, np.random.default_rng(0)
+    for border, ends in itertools.product(range(T - 1), all_segmentations(T)):
+        labels = np.full(T, -1)
+        labels[:border] = np.cumsum(rng.random(border) < 0.4)
+        known = PartialPartition(T, labels, regions=[Region(border, T, kind)])
+        partition = Partition.from_change_points(ends)
         pieces = [labels_of(other) for other in all_segmentations(T - border)]
-        agreeing = [p for p in pieces if regions[0].kind.allows(int(p.max()))]
-        expected += nearest(labels_of(ends)[border:], agreeing)
-    loss = partition.n_samples * KnownLoss()(partition, known.with_completion(partition))
-    assert loss == pytest.approx(expected, abs=1e-9)
+        agreeing = [piece for piece in pieces if kind.allows(int(piece.max()))]
+        expected = nearest(labels_of(ends)[border:], agreeing)
+        if border:
+            expected += nearest(labels_of(ends)[:border], [labels[:border]])
+        assert T * KnownLoss()(partition, known) == pytest.approx(expected, abs=1e-9)
+
+
+def test_all_that_follows_from_two_regions() -> None:
+    """Where the loss vanishes, the fewest changes, and positions that are certain.
+
+    All pairs of regions of five samples that one segmentation at least satisfies.
+    """
+    T, spans = 5, [(a, b) for a, b in itertools.combinations(range(6), 2) if b - a > 1]
+    regions = [Region(*span, kind) for span in spans for kind in KINDS.values()]
+    every = [Partition.from_change_points(ends) for ends in all_segmentations(T)]
+    for pair in itertools.combinations(regions, 2):
+        agree = [all(region.allows(one.change_points[:-1]) for region in pair) for one in every]
+        if any(agree):
+            known = PartialPartition(T, regions=pair)
+            assert [KnownLoss()(one, known) < 1e-9 for one in every] == agree
+            fewest = min(one.n_clusters for one, agrees in zip(every, agree) if agrees) - 1
+            assert fewest_changes(known) == fewest
+            agreeing = [one.labels for one, agrees in zip(every, agree) if agrees]
+            certain = np.ptp(np.diff(agreeing, axis=1), axis=0) == 0
+            settled = np.zeros(T - 1, dtype=bool)
+            for start, ends in known.pieces.stretches:
+                settled[start : ends[-1] - 1] = True
+            np.testing.assert_array_equal(settled, certain)
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -157,7 +184,7 @@ def test_long_signals_equal_the_unpruned_program(seed) -> None:
             start = int(rng.integers(0, T - 2))
             stop = int(min(T, start + 2 + rng.integers(0, 60)))
             inside = int(np.sum((cuts > start) & (cuts < stop)))
-            regions.append(Region(start, stop, KINDS[min(inside, 2)]))
+            regions.append(Region(start, stop, kind_of(inside, rng)))
         known = PartialPartition(T, regions=regions)
         min_size = int(rng.integers(1, 4))
         form = draw_case(rng, T, case % 4)[0]
@@ -169,15 +196,15 @@ def test_long_signals_equal_the_unpruned_program(seed) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
-    """Regions with one change refuse starts for a while only: the case that delays a drop."""
+    """Regions with one change at most refuse starts for a while: the case that delays a drop."""
     rng = np.random.default_rng(seed)
     for _ in range(150):
         T = int(rng.integers(12, 60))
         a = int(rng.integers(2, T // 2))
         b = int(rng.integers(a + 6, T + 1))
-        regions = [Region(a, b, EXACTLY_ONE)]
+        regions = [Region(a, b, (EXACTLY_ONE, AT_MOST_ONE)[rng.integers(2)])]
         if rng.random() < 0.5:
-            kind = (EXACTLY_ONE, AT_LEAST_ONE)[rng.integers(2)]
+            kind = (EXACTLY_ONE, AT_LEAST_ONE, AT_MOST_ONE)[rng.integers(3)]
             regions.append(Region(int(rng.integers(a + 1, b - 3)), min(T, b + 5), kind))
         known, min_size = PartialPartition(T, regions=regions), int(rng.integers(1, 4))
         steps = 3.0 * rng.normal(size=(T, 1)) * (rng.random((T, 1)) < 0.3)
@@ -202,7 +229,7 @@ def test_zero_label_error_on_every_copy_number_profile() -> None:
     for name, rows in profiles.groupby("sequence_id"):
         x = rows["logratio"].to_numpy()[:, None]
         regions = [
-            Region(row.start - 1, row.end, KINDS[row.changes])
+            Region(row.start - 1, row.end, (NO_CHANGE, EXACTLY_ONE)[row.changes])
             for row in annotated[name].itertuples()
         ]
         known = PartialPartition(len(x), regions=regions)

@@ -7,8 +7,9 @@ import metriclearn as ml
 from metriclearn import FrobeniusLoss, Partition
 from metriclearn.oracles.expected_loss import best_clustering, best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, PartialPartition, Region
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import KINDS, Region
 from tests.budget import examples
 from tests.exhaustive import all_partitions, all_segmentations
 from tests.oracles.test_names import agrees
@@ -40,8 +41,8 @@ def random_annotations(rng: np.random.Generator, T: int, C: int | None):
         start = int(rng.integers(0, T - 1))
         stop = int(rng.integers(start + 2, T + 1))
         inside = np.count_nonzero(np.diff(codes[start:stop]))
-        if inside:
-            regions.append(Region(start, stop, EXACTLY_ONE if inside == 1 else AT_LEAST_ONE))
+        possible = [kind for kind in KINDS.values() if kind.allows(inside)]
+        regions.append(Region(start, stop, possible[rng.integers(len(possible))]))
     return PartialPartition(T, given, regions=regions)
 
 

@@ -6,14 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import BoundaryMargins, ChangePoints, LowRankForm, Partition, boundary_margins
-from metriclearn.problem.knowledge import (
-    AT_LEAST_ONE,
-    EXACTLY_ONE,
-    NO_CHANGE,
-    PartialPartition,
-    Region,
-)
 from metriclearn.problem.losses import ChargedForm, KnownLoss
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, Region
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import ALPHAS, PLAIN, draw_case, draw_penalties, noisy_steps

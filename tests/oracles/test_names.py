@@ -11,7 +11,6 @@ from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundar
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.charges import charge
 from metriclearn.problem.forms import cumulative_sums
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import (
     NamedLoss,
@@ -19,6 +18,7 @@ from metriclearn.problem.named_segments import (
     NameScores,
     PartialNames,
 )
+from metriclearn.problem.partial_labels import PartialPartition
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, block_means, dense_form
 

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import metriclearn.plots as plots
-from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, Region
+from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
 
 TRUTH = [(0.0, 30.0, "speech"), (30.0, 100.0, "music")]
 PREDICTED = [(0.0, 40.0, "speech"), (40.0, 100.0, "music")]

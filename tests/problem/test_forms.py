@@ -84,11 +84,9 @@ def test_bad_arguments(form, arguments, message) -> None:
         form(*arguments)
 
 
-def test_no_weight_without_truth_is_none() -> None:
+def test_what_is_almost_right_is_taken() -> None:
+    """No weight without a truth, and asymmetry by rounding."""
     values = [LowRankForm(signal(), None, weight=w).at(TRUTH) for w in (0, 0.0, None)]
     assert values == [LowRankForm(signal()).at(TRUTH)] * 3
-
-
-def test_rounding_is_not_asymmetry() -> None:
     A = np.array([[1e6, 3.0], [3.0 + 1e-5, 1e6]])
     assert DenseForm(A).at(Partition.from_labels([0, 1])) == 2e6

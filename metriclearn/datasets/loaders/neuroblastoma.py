@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import Items
-from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
 
 KINDS = {"normal": NO_CHANGE, "1breakpoint": EXACTLY_ONE}
 

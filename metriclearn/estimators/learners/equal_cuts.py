@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import read_counts, read_labeled, refuse_unlabeled
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
-from metriclearn.problem.knowledge import fewest_changes
 from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import OneOf, Whole, refuse_unknown
 

@@ -36,6 +36,7 @@ from metriclearn.estimators.learners.alternation import (
 )
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
@@ -339,7 +340,7 @@ def complete_labels(
     ValueError
         If the settings do not allow partial labels.
     """
-    if not any(map(attrgetter("partial_labels"), training.truths)):
+    if not any(map(partial_labels_of, training.truths)):
         return training
     training = replace(training, truths=alike(training.truths))
     count_is_given, needed = task.completes

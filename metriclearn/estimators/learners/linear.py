@@ -20,7 +20,7 @@ from metriclearn.estimators.learned_metric import (
     whitening,
 )
 from metriclearn.oracles.completion import groups_of
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import OneOf, Real, Whole
 

@@ -25,6 +25,7 @@ from metriclearn.features.media.image import ImageFeatures
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Each, Of, Real
 from metriclearn.similarities import (
@@ -232,7 +233,7 @@ class Cuts(Task):
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """Return the terms of the hinge, with the joint features of the similarity."""
-        unknown = any(map(attrgetter("partial_labels"), training.truths))
+        unknown = any(map(partial_labels_of, training.truths))
         approximate = unknown or self.balance
         terms = {
             "features": SimilarityFeatures(self.similarity, self.metric, self.normalized),

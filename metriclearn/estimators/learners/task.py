@@ -24,6 +24,7 @@ from metriclearn.estimators.data_sets import DataSets, check_range
 from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
+from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution, Solver
@@ -166,7 +167,7 @@ class Task(ABC):
         if extra is not None:
             make = partial(PenalizedSamples, columns=extra.columns)
         data, truths = training.data, [None] * len(training.truths)
-        if self.spans_truths and training.truths[0].partial_labels is None:
+        if self.spans_truths and partial_labels_of(training.truths[0]) is None:
             truths = training.truths
         if isinstance(data.arrays, StoredArrays):
             return StoredSamples(data.arrays, data.lengths, scale, truths, make)
@@ -198,8 +199,8 @@ class Task(ABC):
         if not self.count_is_given:
             gain = 1.0
             for truth in truths:
-                if truth.partial_labels is not None:
-                    gain = max(gain, float(truth.partial_labels.charges.slack.max()))
+                if (known := partial_labels_of(truth)) is not None:
+                    gain = max(gain, float(known.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
         deviation = training.data.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)

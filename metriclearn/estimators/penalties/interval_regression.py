@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.estimators.labelings import read_weights
 from metriclearn.oracles.segmentation_path import SegmentationPath, widest_run
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Real, check_parameters, real_array
 

@@ -35,7 +35,7 @@ from metriclearn.oracles.change_points import ConstrainedChangePoints, Penalized
 from metriclearn.oracles.change_points.margins import boundary_margins
 from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Each, Needs, Of, Real, Whole, needs, real_array
@@ -177,7 +177,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
+    >>> from metriclearn.problem.partial_labels import PartialPartition
+    >>> from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE
     >>> X = [np.repeat([0.0, 3.0], 20)[:, None] + np.sin(np.arange(40.0))[:, None] / 4]
     >>> known = [PartialPartition(40, regions=[(0, 15, NO_CHANGE), (15, 25, EXACTLY_ONE)])]
     >>> learner = PenaltyLearner(sequence_features=SequenceFeatures(())).fit(X, known)

@@ -23,7 +23,7 @@ from metriclearn.estimators.labelings import list_labelings, read_counts
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Of, Real, dimensions, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity

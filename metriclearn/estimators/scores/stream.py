@@ -362,7 +362,7 @@ class SegmenterStream(ComponentParameters):
         if self.max_delay is not None and now - base >= self.max_delay:
             # The current best segmentation decides about the oldest quarter of the delay.
             ends = self._ends(now)
-            oldest = now - 3 * self.max_delay // 4
+            oldest = now - 3 * int(self.max_delay) // 4
             if len(decided := ends[ends < oldest]):
                 found.append(self._told(decided))
                 base = int(decided[-1])

@@ -23,14 +23,10 @@ from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.estimators.selection.consensus import Consensus
-from metriclearn.problem.knowledge import (
-    AT_LEAST_ONE,
-    NO_CHANGE,
-    PartialPartition,
-    Region,
-)
 from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.regions import AT_LEAST_ONE, KINDS, Region
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Of, check_parameters, shown
 
@@ -141,8 +137,7 @@ class GapSegmenter(ComponentParameters):
         """
         data, rows = self._fitted(X)
         found = self.learner_.predict_change_points(_tables(data, rows), n_segments)
-        ends = [np.append(_borders(k)[e[:-1] - 1], T) for e, k, T in zip(found, rows, data.lengths)]
-        return data.as_passed(ends)
+        return data.as_passed(list(map(placed, found, rows, data.lengths)))
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """Predict the label of every sample, (T,), with the learner.
@@ -156,11 +151,7 @@ class GapSegmenter(ComponentParameters):
         """
         data, rows = self._fitted(X)
         found = self.learner_.predict(_tables(data, rows), n_segments)
-        labels = [
-            label[np.searchsorted(_borders(k), np.arange(T), side="right")]
-            for label, k, T in zip(found, rows, data.lengths)
-        ]
-        return data.as_passed(labels)
+        return data.as_passed(list(map(spread, found, rows, data.lengths)))
 
     def score(self, X: Any, y: Any) -> float:
         """Return minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples. The best score is 0.
@@ -214,7 +205,7 @@ class GapSegmenter(ComponentParameters):
         labels: list[Any] = [sample_labels(one, T) for one, T in zip(given, data.lengths)]
         if self._learns_names and all(one is not None for one in labels):
             return _tables(data, rows), [one[known] for one, known in zip(labels, rows)]
-        return _tables(data, rows), list(map(_restriction, truths, rows))
+        return _tables(data, rows), list(map(restriction, truths, rows))
 
     @property
     def _learns_names(self) -> bool:
@@ -251,34 +242,54 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
     return [NamedColumns.of(array, data.feature_names) for array in arrays]
 
 
-def _borders(known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions (n−1,) of changes between known rows: the middle of each gap."""
-    return (known[:-1] + known[1:] + 1) // 2
+# How labels move to the kept rows, and answers back to all rows. ``kept`` holds the indices of the
+# rows without NaN, in order.
 
 
-def _restriction(
-    truth: Partition | PartialPartition, known: NDArray[np.int64]
+def borders(kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions (n−1,) of changes between kept rows: the middle of each gap."""
+    return (kept[:-1] + kept[1:] + 1) // 2
+
+
+def placed(ends: NDArray[np.int64], kept: NDArray[np.int64], n_samples: int) -> NDArray[np.int64]:
+    """Convert segment ends of the kept rows to segment ends of all rows."""
+    return np.append(borders(kept)[ends[:-1] - 1], n_samples)
+
+
+def spread(labels: NDArray, kept: NDArray[np.int64], n_samples: int) -> NDArray:
+    """Give every row the label of the kept row in its part of the gap."""
+    return labels[np.searchsorted(borders(kept), np.arange(n_samples), side="right")]
+
+
+def restriction(
+    truth: Partition | PartialPartition, kept: NDArray[np.int64]
 ) -> Partition | PartialPartition:
-    """Convert labels of all rows to labels of the known rows.
+    """Convert labels of all rows to labels of the kept rows.
 
-    Let k_{c−1} and k_c be neighboring known rows. A change between them stands for one or more
-    changes at the positions k_{c−1} + 1 … k_c. Such a change is forbidden only if changes are
-    forbidden at all of these positions. If a region needs a change, a change between the two rows
-    is enough if the region contains at least one of these positions.
+    A change between two neighboring kept rows stands for one or more changes between them. Changes
+    before the first or after the last kept row are not seen.
     """
     if isinstance(truth, Partition):
-        return Partition.from_runs(truth.labels[known])
-    regions = []
-    for region in truth.constraints:
-        inner = np.searchsorted(known, [region.start, region.stop])
-        first = int(np.searchsorted(known, region.start, side="right"))
-        last = int(np.searchsorted(known, region.stop - 1))
-        outer = (first - 1, last + 1)
-        if region.kind.most == 0:
-            if inner[1] - inner[0] > 1:
-                regions.append(Region(int(inner[0]), int(inner[1]), NO_CHANGE))
-        # Otherwise a change before or after all known rows satisfies the region.
-        elif first > 0 and last < len(known):
-            whole = tuple(inner.tolist()) == outer
-            regions.append(Region(*outer, region.kind if whole else AT_LEAST_ONE))
-    return PartialPartition(len(known), regions=regions)
+        return Partition.from_runs(truth.labels[kept])
+    regions = [seen for region in truth.constraints for seen in _seen(region, kept)]
+    return PartialPartition(len(kept), regions=regions)
+
+
+def _seen(region: Region, kept: NDArray[np.int64]) -> list[Region]:
+    """Return what a region says for certain about changes between kept rows.
+
+    The upper number of the region holds on the kept rows inside. The lower number holds on the kept
+    rows around the region: from the last one at or before its start to the first one at or after
+    its last sample.
+    """
+    first, stop = np.searchsorted(kept, [region.start, region.stop]).tolist()
+    before = int(np.searchsorted(kept, region.start, side="right")) - 1
+    after = int(np.searchsorted(kept, region.stop - 1))
+    if (first, stop) == (before, after + 1):
+        return [Region(first, stop, region.kind)]
+    found = []
+    if region.kind.most is not None and stop - first > 1:
+        found.append(Region(first, stop, KINDS[0, region.kind.most]))
+    if region.kind.fewest and before >= 0 and after < len(kept):
+        found.append(Region(before, after + 1, AT_LEAST_ONE))
+    return found

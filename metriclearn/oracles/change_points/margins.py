@@ -46,9 +46,10 @@ from metriclearn.oracles.change_points.segment_values import (
 )
 from metriclearn.oracles.change_points.transitions import best_named
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import check_count
+from metriclearn.problem.regions import segment_rules
 from metriclearn.running.parameters import Of, Whole
 
 if TYPE_CHECKING:
@@ -212,7 +213,8 @@ def boundary_margins(
     _TOLERANCE.check(who, "tolerance", tolerance)
     _FORM.check(who, "form", form)
     _KNOWN.check(who, "known", known)
-    check_count(who, form.n_samples, n_clusters, min_size)
+    n_clusters, min_size = check_count(who, form.n_samples, n_clusters, min_size)
+    tolerance = int(tolerance)
     problem = PenalizedSegmentation(form, min_size, known)
     if problem.has_states:
         if n_clusters is not None:

@@ -26,10 +26,11 @@ from metriclearn.oracles.change_points.segment_values import (
 )
 from metriclearn.oracles.change_points.transitions import best_named, best_named_layers
 from metriclearn.problem.forms import LowRankForm, check_squares
-from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition, check_count
+from metriclearn.problem.regions import segment_rules
 from metriclearn.running.parameters import Whole
 
 _LARGEST = 1e280  # largest penalty or weight: a sum over 2³¹ segments is still finite
@@ -94,12 +95,10 @@ class ChangePoints(BaseEstimator):
             If T samples cannot hold ``n_clusters`` segments, no segmentation agrees with ``known``,
             or the reference partition of the form is not contiguous.
         """
-        check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
-        problem = PenalizedSegmentation(form, self.min_size, known)
-        if n_clusters is None:
-            ends = problem.best(-form.shift)[1]
-        else:
-            ends = problem.solve_count(n_clusters)
+        who = type(self).__name__
+        count, min_size = check_count(who, form.n_samples, n_clusters, self.min_size)
+        problem = PenalizedSegmentation(form, min_size, known)
+        ends = problem.best(-form.shift)[1] if count is None else problem.solve_count(count)
         if problem.names is not None:
             return NamedPartition(ends, problem.names.names_of(ends))
         return Partition(ends=ends)
@@ -123,8 +122,8 @@ class ConstrainedChangePoints(ChangePoints):
 
     For A = ZZᵀ − λI and the regions "no change" and "exactly one", this oracle solves labeled
     optimal partitioning (LOPART, Hocking & Srivastava 2020). This class also allows known changes,
-    regions with "at least one", many features, a given number of segments, and the forms of
-    loss-augmented inference (with −κN, or the charges of
+    regions with "at most one" or "at least one", many features, a given number of segments, and the
+    forms of loss-augmented inference (with −κN, or the charges of
     :class:`~metriclearn.problem.losses.KnownLoss`).
 
     Every constraint is a condition on single segments (s,u], so the recursion keeps its form. The
@@ -193,7 +192,7 @@ class PenalizedSegmentation:
                 f"ChangePoints needs a LowRankForm, got {type(form).__name__}; "
                 "use the SummedArea oracle for other forms."
             )
-        T = form.n_samples
+        T, min_size = form.n_samples, int(min_size)
         if T + min_size >= 2**31:  # positions are 32-bit integers
             raise ValueError(
                 f"ChangePoints needs fewer than 2**31 samples, got {T}; divide the sequence."

@@ -105,7 +105,7 @@ class Signal(NamedTuple):
     slack : array (T+1,), or (0,) without charges; None without constraints
         The slack of the charges, times α.
     rules : int array (4, T+1), or (4, 0) without rules; None without constraints
-        The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
+        The rows of :class:`~metriclearn.problem.regions.SegmentRules`.
     emissions : array (T+1, C) or None
         E of :class:`~metriclearn.problem.named_segments.NameScores`, normalized: in every sample
         the best name scores 0 and the others less, so no segment has a score above 0.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import numbers
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
@@ -16,92 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.charges import Charges, charge_table
 from metriclearn.problem.partition import Partition, codes_of_known
+from metriclearn.problem.regions import (
+    AT_LEAST_ONE,
+    KINDS,
+    NO_CHANGE,
+    ChangeCount,
+    Pieces,
+    Region,
+    as_index,
+    segment_rules,
+)
 from metriclearn.running.parameters import shown
 
-
-@dataclass(frozen=True)
-class ChangeCount:
-    """A kind of region. A region of this kind holds from ``fewest`` to ``most`` change-points.
-
-    ``most`` is None if there is no upper limit. ``NO_CHANGE`` allows 0 change-points,
-    ``EXACTLY_ONE`` allows 1, and ``AT_LEAST_ONE`` allows 1 or more.
-    """
-
-    name: str
-    fewest: int
-    most: int | None
-
-    def allows(self, n_changes: int) -> bool:
-        """Return whether a region of this kind may hold ``n_changes`` change-points."""
-        return self.fewest <= n_changes and (self.most is None or n_changes <= self.most)
-
-    def __repr__(self) -> str:
-        return self.name.upper().replace(" ", "_")
-
-
-NO_CHANGE = ChangeCount("no change", 0, 0)
-EXACTLY_ONE = ChangeCount("exactly one", 1, 1)
-AT_LEAST_ONE = ChangeCount("at least one", 1, None)
-_KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
-_NAMES = ", ".join(map(repr, _KINDS))
 # It is unknown whether there is a change.
 _OPEN = -1
 _START = attrgetter("region.start")
-
-
-@dataclass(frozen=True)
-class Region:
-    """An annotated stretch X[start:stop] of samples, and how many changes lie inside it.
-
-    A change-point t is a change between the samples t−1 and t. The change lies inside the stretch
-    if both samples do, that is, if start < t < stop. The labels of LOPART and of penalty learning
-    (Hocking & Srivastava 2020; Hocking, Rigaill, Vert & Bach 2013) give the first and the last
-    sample, counted from 1. Such a label becomes ``Region(first - 1, last, kind)``.
-
-    Parameters
-    ----------
-    start, stop : int
-        The first sample of the stretch, and the first sample after the stretch.
-    kind : ChangeCount
-        ``NO_CHANGE``, ``EXACTLY_ONE`` or ``AT_LEAST_ONE``.
-
-    Raises
-    ------
-    ValueError
-        If the stretch is empty or begins before 0, or if ``kind`` is none of the three kinds.
-    """
-
-    start: int
-    stop: int
-    kind: ChangeCount
-
-    def count(self, change_points: NDArray) -> int:
-        """Return how many of the sorted ``change_points`` lie inside the region."""
-        low, high = np.searchsorted(change_points, [self.start + 1, self.stop])
-        return int(high - low)
-
-    def allows(self, change_points: NDArray) -> bool:
-        """Return whether the number of sorted ``change_points`` inside the region is allowed."""
-        return self.kind.allows(self.count(change_points))
-
-    def mirrored(self, n_samples: int) -> Region:
-        """Return the same region for the samples in reverse order."""
-        return Region(n_samples - self.stop, n_samples - self.start, self.kind)
-
-
-class SegmentRules(NamedTuple):
-    """Constraints on a segmentation, written as rules for single segments (s,u].
-
-    A segment is allowed if ``allowed[u]`` is not 0 and floor[u] ≤ s < ceiling[u]. In addition,
-    ``allowed[s]`` must not be 0. ``reach[t]`` is the last end u for which the start t may be
-    forbidden although an earlier start is allowed. If there is no such end, ``reach[t]`` is 0. All
-    arrays have T+1 entries, for the positions 0 … T.
-    """
-
-    allowed: NDArray[np.int64]
-    floor: NDArray[np.int64]
-    ceiling: NDArray[np.int64]
-    reach: NDArray[np.int64]
 
 
 class _Fact(NamedTuple):
@@ -176,12 +102,12 @@ class PartialPartition:
         same: Iterable[tuple[int, int]] = (),
         regions: Iterable[Region | tuple[int, int, ChangeCount]] = (),
     ) -> None:
-        if not isinstance(n_samples, numbers.Integral) or not 1 <= n_samples <= 2**31:
+        T = as_index(n_samples)
+        if not 1 <= T <= 2**31:
             raise ValueError(
                 "PartialPartition needs at least one sample, and at most 2**31, got "
                 f"{shown(n_samples)}."
             )
-        T = int(n_samples)
         self.n_samples: int = T
         codes = np.full(T, -1) if labels is None else codes_of_known(labels)
         if len(codes) != T:
@@ -189,18 +115,18 @@ class PartialPartition:
                 f"PartialPartition needs one label per sample (−1 where unknown), got {len(codes)} "
                 f"labels for {T} samples."
             )
+        codes.setflags(write=False)
         self.labels: NDArray[np.int64] = codes
 
         def around(t: Any) -> Region:
             """Return a region whose only possible change is at t, without effect for t = T."""
-            if not isinstance(t, numbers.Integral) or isinstance(t, bool):
-                raise TypeError
+            t = as_index(t)
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
 
         needed = f"whole numbers start and stop, 0 ≤ start < stop ≤ {T}"
         cuts = _read("change-point", f"a whole number from 1 to {T - 1}", change_points, T, around)
-        spans = _read("same span", needed, same, T, lambda pair: Region(*pair, NO_CHANGE))
-        needed += f", two samples for a change, and one of the kinds {_NAMES}"
+        spans = _read("same span", needed, same, T, lambda pair: Region(*(*pair, NO_CHANGE)))
+        needed += ", two samples for a change, and a kind such as NO_CHANGE"
         annotated = _read("region", needed, regions, T, lambda triple: Region(*triple))
         same_of, region_of = attrgetter("region.start", "region.stop"), attrgetter("region")
         self.same: tuple[tuple[int, int], ...] = tuple(map(same_of, spans))
@@ -212,7 +138,7 @@ class PartialPartition:
             stop = cut.region.start + 1
             given.append(_Fact(Region(start, stop, NO_CHANGE), "segment", (start, stop)))
             start = stop
-        facts = [fact for fact in given if fact.region.stop - fact.region.start > 1]
+        facts = [fact for fact in given if fact.region.is_limit]
         # Labels alone never contradict each other.
         if (cuts or spans or annotated) and not _feasible(facts, T):
             named = ", ".join(f"the {fact.sort} {fact.given}" for fact in _conflict(facts, T))
@@ -225,7 +151,7 @@ class PartialPartition:
 
     @property
     def partial_labels(self) -> Self:
-        """The object itself. A :class:`Partition` has its partial labels under the same name."""
+        """The object itself. A completion has its partial labels under the same name."""
         return self
 
     @classmethod
@@ -233,7 +159,7 @@ class PartialPartition:
         """Make partial labels that contain all labels of a partition."""
         return cls(partition.n_samples, labels=partition.labels)
 
-    def with_completion(self, partition: Partition) -> Partition:
+    def with_completion(self, partition: Partition) -> CompletedPartition:
         """Return a copy of ``partition`` that is marked as a completion of these labels.
 
         Raises
@@ -241,15 +167,7 @@ class PartialPartition:
         ValueError
             If ``partition`` has another number of samples.
         """
-        if partition.n_samples != self.n_samples:
-            raise ValueError(
-                f"PartialPartition needs a completion of its {self.n_samples} samples, got one of "
-                f"{partition.n_samples}."
-            )
-        completion = copy.copy(partition)
-        completion.partial_labels = self
-        completion.share = (self.labels >= 0).astype(np.float64)
-        return completion
+        return CompletedPartition(partition, self)
 
     def allows(self, partition: Partition) -> bool:
         """Return whether a segmentation agrees with all constraints, in O((K + regions) log K)."""
@@ -310,8 +228,10 @@ class PartialPartition:
         # Positions first … stop−1 are settled.
         for first, stop in settled.reshape(-1, 2):
             inner = np.flatnonzero(changes[first:stop]) + first
-            stretches.append((int(first) - 1, np.append(inner, stop)))
-        return Pieces(stretches, sorted(regions, key=attrgetter("start")))
+            ends = np.append(inner, stop)
+            ends.setflags(write=False)
+            stretches.append((int(first) - 1, ends))
+        return Pieces(stretches, sorted(regions, key=attrgetter("start", "stop")))
 
     @cached_property
     def charges(self) -> Charges:
@@ -362,27 +282,53 @@ class PartialPartition:
         )
 
 
-class Pieces(NamedTuple):
-    """What is known about changes if all constraints of a partial segmentation are combined.
+class CompletedPartition(Partition):
+    """A partition that completes partial labels.
 
-    Attributes
+    Parameters
     ----------
-    stretches : list of (start, segment ends)
-        Stretches of samples X[start:ends[-1]] whose segmentation is known, with their segment ends.
-    regions : list of Region
-        Regions with at least two positions where a change is neither certain nor excluded. The
-        regions are in order, and none is inside another.
+    partition : Partition
+    partial_labels : PartialPartition
+        The labels that were given.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in the number of samples.
     """
 
-    stretches: list[tuple[int, NDArray[np.int64]]]
-    regions: list[Region]
+    def __init__(self, partition: Partition, partial_labels: PartialPartition) -> None:
+        if partition.n_samples != partial_labels.n_samples:
+            raise ValueError(
+                f"PartialPartition needs a completion of its {partial_labels.n_samples} samples, "
+                f"got one of {partition.n_samples}."
+            )
+        given = {"ends": partition.ends} if partition.contiguous else {"labels": partition.labels}
+        Partition.__init__(self, **given)
+        self.partial_labels = partial_labels
 
-    def mirrored(self, n_samples: int) -> Pieces:
-        """Return the same pieces for the samples in reverse order."""
-        T, stretches = n_samples, []
-        for start, ends in reversed(self.stretches):
-            stretches.append((int(T - ends[-1]), T - np.append(ends[-2::-1], start)))
-        return Pieces(stretches, [region.mirrored(T) for region in reversed(self.regions)])
+    @cached_property
+    def share(self) -> NDArray[np.float64]:
+        """The diagonal of D in :class:`~metriclearn.problem.losses.FrobeniusLoss`, (T,).
+
+        It is 1 for labeled samples and 0 for others.
+        """
+        return (self.partial_labels.labels >= 0).astype(np.float64)
+
+    @property
+    def labeled_trace(self) -> float:
+        """Tr DM: the sum of 1/|C(t)| over labeled samples t, where C(t) is the cluster of t."""
+        return float(np.sum(self.share / self.sizes[self.labels]))
+
+    def labeled_product(self, V: NDArray) -> NDArray:
+        """Return the product (DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
+        share = self.share[:, None]
+        return share * self.project(V) + self.project(share * V)
+
+
+def partial_labels_of(truth: Any) -> Any:
+    """Return the partial labels of a truth, or None for a Partition, whose labels are all known."""
+    return getattr(truth, "partial_labels", None)
 
 
 def fewest_changes(labels: Partition | PartialPartition) -> int:
@@ -392,10 +338,12 @@ def fewest_changes(labels: Partition | PartialPartition) -> int:
     pieces, count, last = labels.pieces, 0, -1
     for _, ends in pieces.stretches:
         count += len(ends) - 1
-    # Regions that overlap can share a change. No region holds another, so a change at the last
-    # position of a region serves as many of the following regions as possible.
+    # Regions that overlap can share a change. No region that needs a change holds another, so a
+    # change at the last position of a region serves as many of the following regions as possible.
+    # A region with at most one change does not hold two of these changes, because it would hold the
+    # whole region of the second one.
     for region in pieces.regions:
-        if last <= region.start:
+        if region.kind.fewest and last <= region.start:
             count, last = count + 1, region.stop - 1
     return count
 
@@ -440,35 +388,45 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
 def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
     """Mark certain and excluded changes in ``changes``, and return the undecided regions.
 
-    A region shrinks to its undecided positions. A region may contain another region, which holds at
-    least one change. If the outer region must hold exactly one change, this change lies in the
-    inner region, so there is no change at the other positions. If the outer region must hold at
-    least one change, the inner region implies this, and the outer region is dropped.
+    A region shrinks to its undecided positions, and regions in the same place become one. A region
+    may contain another region that needs a change. If the outer region allows one change at most,
+    this change lies in the inner region, so there is no change at the other positions. If the outer
+    region has no upper limit, the inner region implies it. A region that only allows one change at
+    most is implied by a region around it that does so, too.
     """
-    shrunk = set()
+    places: dict[tuple[int, int], tuple[int, int | None]] = {}
     for region in regions:
+        fewest, most = region.kind.fewest, region.kind.most
         inside = changes[region.start + 1 : region.stop]
-        free, changed = np.flatnonzero(inside == _OPEN), bool((inside == 1).any())
-        if region.kind.most == changed:
+        free, changed = np.flatnonzero(inside == _OPEN), int(np.any(inside == 1))
+        if most is not None and changed >= most:
             inside[free] = 0
-        elif not changed and len(free) == 1:
+        elif changed < fewest and len(free) == 1:
             inside[free] = 1
-        elif not changed:
-            first, last = region.start + 1 + free[[0, -1]]
-            shrunk.add(Region(int(first) - 1, int(last) + 1, region.kind))
+        elif len(free) > 1 and (changed < fewest or most is not None):
+            first, last = (region.start + 1 + free[[0, -1]]).tolist()
+            place = first - 1, last + 1
+            others = places.get(place, (0, None))
+            places[place] = max(fewest, others[0]), others[1] if most is None else most
     kept: set[Region] = set()
     inner = None
-    # Each region comes before the regions that may hold it. Of two in the same place, the one with
-    # "exactly one" comes first.
-    for region in sorted(shrunk, key=lambda r: (-r.start, r.stop, r.kind.most is None)):
-        if inner is None or region.stop < inner.stop:
+    # Each region comes before the regions that may hold it.
+    for start, stop in sorted(places, key=lambda place: (-place[0], place[1])):
+        region = Region(start, stop, KINDS[places[start, stop]])
+        if inner is not None and stop >= inner.stop:
+            if region.kind.most is None:
+                continue
+            changes[start + 1 : inner.start + 1] = 0
+            changes[inner.stop : stop] = 0
+        elif region.kind.fewest:
             inner = region
-        elif region.kind.most is None:
-            continue
-        else:
-            changes[region.start + 1 : inner.start + 1] = 0
-            changes[inner.stop : region.stop] = 0
         kept.add(region)
+    outer = 0
+    for region in sorted(kept, key=lambda region: (region.start, -region.stop)):
+        if region.kind.most is not None and region.stop <= outer and not region.kind.fewest:
+            kept.discard(region)
+        elif region.kind.most is not None:
+            outer = max(outer, region.stop)
     return kept
 
 
@@ -506,37 +464,15 @@ def _read(
     facts = []
     for given in items:
         try:
-            region: Any = given if isinstance(given, Region) else region_of(given)
-            start, stop, kind = region.start, region.stop, region.kind
-        except TypeError:
-            start = stop = kind = None
-        whole = isinstance(start, numbers.Integral) and isinstance(stop, numbers.Integral)
-        whole = whole and not isinstance(start, bool) and not isinstance(stop, bool)
-        least = 2 if kind in _KINDS and kind.fewest else 1
-        if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
-            raise ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
-        facts.append(_Fact(Region(int(start), int(stop), kind), word, given))
+            region = given if isinstance(given, Region) else region_of(given)
+            if region.stop > n_samples:
+                raise ValueError("a stop after the last sample")
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"PartialPartition needs every {word} as {needed}, got {given!r}."
+            ) from None
+        facts.append(_Fact(region, word, given))
     return facts
-
-
-def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
-    """Translate regions to rules for single segments, in O(T + total length of regions)."""
-    T = n_samples
-    allowed = np.ones(T + 1, dtype=np.int64)
-    floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
-    ceiling = np.full(T + 1, T + 1, dtype=np.int64)
-    for region in regions:
-        start, stop, kind = region.start, region.stop, region.kind
-        inside = slice(start + 1, stop)
-        if kind.most == 0:
-            allowed[inside] = 0
-            continue
-        # A segment with s ≤ start < stop ≤ u would leave the region without a change.
-        floor[stop] = max(floor[stop], start + 1)
-        if kind.most == 1:
-            np.minimum(ceiling[inside], start + 1, out=ceiling[inside])
-            np.maximum(reach[inside], stop - 1, out=reach[inside])
-    return SegmentRules(allowed, np.maximum.accumulate(floor), ceiling, reach)
 
 
 def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:

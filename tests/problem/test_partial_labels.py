@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 from unittest import mock
 
 import numpy as np
@@ -10,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Partition, Region
-from metriclearn.problem.knowledge import ChangeCount, fewest_changes
+from metriclearn.problem.partial_labels import fewest_changes, partial_labels_of
+from metriclearn.problem.regions import AT_MOST_ONE, KINDS
 from tests.exhaustive import all_segmentations, labels_of
 from tests.strategies import partial_partitions
-
-KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
 
 
 def test_labels_are_read_as_regions() -> None:
@@ -64,7 +64,7 @@ def test_contradictions_are_named(arguments, named) -> None:
 @given(st.integers(2, 7), st.data())
 def test_contradictions_are_found_exactly(T, data) -> None:
     """Against enumeration: an error if and only if no segmentation agrees."""
-    spans = st.tuples(st.integers(0, T - 2), st.integers(2, T), st.sampled_from(KINDS))
+    spans = st.tuples(st.integers(0, T - 2), st.integers(2, T), st.sampled_from([*KINDS.values()]))
     drawn = data.draw(st.lists(spans, max_size=5))
     regions = [Region(a, min(T, a + n), kind) for a, n, kind in drawn]
     agrees = any(
@@ -84,6 +84,10 @@ def test_contradictions_are_found_exactly(T, data) -> None:
 def test_all_segmentations_that_agree(known) -> None:
     """The same ones agree when all is mirrored; a complete segmentation is the only one."""
     T, mirrored, agreeing = known.n_samples, known.mirrored(), []
+    inner = known.within(1, T).constraints if T > 1 else ()
+    assert {Region(r.start + 1, r.stop + 1, r.kind) for r in inner} == {
+        region for region in known.constraints if region.start
+    }
     for ends in all_segmentations(T):
         partition = Partition.from_change_points(ends)
         turned = Partition.from_change_points([T - t for t in (0, *ends[:-1])])
@@ -106,16 +110,15 @@ def test_a_completion_is_a_copy() -> None:
     known, partition = PartialPartition(3, [0, -1, 1]), Partition.from_runs([0, 0, 1])
     completion = known.with_completion(partition)
     assert completion == partition
-    assert completion.partial_labels is known
-    assert partition.partial_labels is None
-    assert partition.share is None
+    assert partial_labels_of(completion) is known
+    assert partial_labels_of(partition) is None
 
 
 def test_label_errors_as_in_penalty_learning() -> None:
-    regions = [Region(0, 10, NO_CHANGE), Region(10, 20, EXACTLY_ONE), Region(20, 30, AT_LEAST_ONE)]
-    known = PartialPartition(40, regions=regions)
+    regions = [(0, 10, NO_CHANGE), (10, 20, EXACTLY_ONE), (20, 30, AT_LEAST_ONE)]
+    known = PartialPartition(40, regions=[*regions, (10, 16, AT_MOST_ONE)])
     assert known.label_errors(Partition.from_change_points([40])) == (0, 2)
-    assert known.label_errors(Partition.from_change_points([5, 12, 14, 40])) == (2, 1)
+    assert known.label_errors(Partition.from_change_points([5, 12, 14, 40])) == (3, 1)
     assert known.label_errors(Partition.from_change_points([10, 15, 22, 25, 40])) == (0, 0)
 
 
@@ -125,66 +128,42 @@ def test_clusterings_that_agree() -> None:
     assert not known.allows_clusters(Partition.from_labels([0, 1, 1, 1, 2, 2]))  # 0 taken apart
     assert not known.allows_clusters(Partition.from_labels([0, 1, 0, 0, 0, 2]))  # 0 and 1 joined
     assert not known.allows_clusters(Partition.from_labels([0, 1, 1, 2, 0, 2]))  # the span
+    shorter = Partition.from_labels([0, 0, 1, 1, 1])
+    assert not known.allows_clusters(shorter)
+    assert not known.allows(shorter)
+    with pytest.raises(ValueError, match="needs a segmentation of the 6 samples, got one of 5"):
+        known.label_errors(shorter)
 
 
-def test_within_keeps_what_lies_inside() -> None:
-    known = PartialPartition(12, regions=[(0, 4, NO_CHANGE), (3, 8, EXACTLY_ONE)])
-    assert known.within(2, 9).constraints == (Region(1, 6, EXACTLY_ONE),)
+CUT, SPAN = (
+    "every change-point as a whole number from 1 to 3, got ",
+    "every same span as whole numbers",
+)
+KIND = "every region as whole .* two samples for a change, and a kind such as NO_CHANGE, got "
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "value", "message"),
     [
-        ({"n_samples": 0}, "at least one sample"),
-        ({"n_samples": 4, "labels": [0, 1]}, "got 2 labels for 4 samples"),
-        (
-            {"n_samples": 4, "change_points": [0]},
-            "change-point as a whole number from 1 to 3, got 0",
-        ),
-        ({"n_samples": 4, "change_points": [1.5]}, "a whole number from 1 to 3, got 1.5"),
-        ({"n_samples": 4, "change_points": [True]}, "a whole number from 1 to 3, got True"),
-        ({"n_samples": 4, "change_points": [(3,)]}, r"a whole number from 1 to 3, got \(3,\)"),
-        ({"n_samples": 4, "change_points": np.eye(2)}, "every change-point as a whole number"),
-        ({"n_samples": 4, "same": [(False, 2)]}, "as whole numbers start and stop"),
-        (
-            {"n_samples": 4, "same": [(1, 6)]},
-            "every same span as whole numbers .* stop ≤ 4, got .1, 6",
-        ),
-        ({"n_samples": 4, "regions": [(2, 3, EXACTLY_ONE)]}, "two samples for a change"),
-        (
-            {"n_samples": 4, "regions": [(2, 4, "one")]},
-            "one of the kinds NO_CHANGE",
-        ),
-        ({"n_samples": 4, "regions": [3]}, "whole numbers start and stop"),
-        ({"n_samples": 4, "regions": [(0, 4, ChangeCount("two", 2, 2))]}, "got .0, 4, TWO"),
-        ({"n_samples": 4, "regions": 3}, "a list of regions, got 3"),
-        (
-            {"n_samples": 4, "regions": [(3, 1, NO_CHANGE)]},
-            "start < stop ≤ 4, .*got .3, 1, NO_CHANGE",
-        ),
-        ({"n_samples": 4, "regions": [(0, float("nan"), NO_CHANGE)]}, "whole numbers"),
-        ({"n_samples": 4, "same": [2]}, "every same span as whole numbers start and stop.* got 2"),
-        (
-            {"n_samples": 4, "change_points": [[1], [2, 3]]},
-            r"every change-point as .* got \[1\]",
-        ),
-        ({"n_samples": 4, "change_points": [2**70]}, f"got {2**70}"),
-        ({"n_samples": 4, "change_points": None}, "a list of change-points, got None"),
-        ({"n_samples": 2, "labels": [0.0, float("nan")]}, "without None or NaN; .*−1"),
+        ("n_samples", 0, "at least one sample"),
+        ("labels", [0, 1], "got 2 labels for 4 samples"),
+        ("labels", [0.0, float("nan"), 1.0, 1.0], "without None or NaN; .*−1"),
+        ("change_points", None, "a list of change-points, got None"),
+        *(("change_points", [t], CUT + re.escape(repr(t))) for t in (0, 1.5, True, (3,), 2**70)),
+        ("change_points", [[1], [2, 3]], CUT + re.escape("[1]")),
+        ("change_points", np.eye(2), CUT),
+        *(("same", [pair], SPAN) for pair in ((False, 2), 2, (0, 1, 2))),
+        ("same", [(1, 6)], SPAN + " .* stop ≤ 4, got .1, 6"),
+        ("regions", 3, "a list of regions, got 3"),
+        *(("regions", [three], KIND) for three in ((2, 3, EXACTLY_ONE), (2, 4, "one"), 3)),
+        ("regions", [(3, 1, NO_CHANGE)], KIND + ".3, 1, NO_CHANGE"),
+        ("regions", [(0, float("nan"), NO_CHANGE)], KIND),
+        ("regions", [Region(0, 5, NO_CHANGE)], KIND + ".*stop=5"),
     ],
 )
-def test_errors(arguments, message) -> None:
+def test_errors(name, value, message) -> None:
     with pytest.raises(ValueError, match=message):
-        PartialPartition(**arguments)
-
-
-def test_other_numbers_of_samples_do_not_agree() -> None:
-    known = PartialPartition(6, labels=[0, -1, 1, -1, 0, -1], regions=[(0, 4, EXACTLY_ONE)])
-    shorter = Partition.from_change_points([2, 5])
-    assert not known.allows(shorter)
-    assert not known.allows_clusters(shorter)
-    with pytest.raises(ValueError, match="needs a segmentation of the 6 samples, got one of 5"):
-        known.label_errors(shorter)
+        PartialPartition(**{"n_samples": 4, name: value})
 
 
 def test_equal_whatever_the_iterable_the_order_and_duplicates() -> None:
