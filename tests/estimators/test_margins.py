@@ -50,12 +50,12 @@ def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
     truth = ml.Partition.from_change_points([12, 28, 41, 50, 60])
     right = true_changes(margins.change_points, truth, 2)
     assert right.tolist() == [True, False, True, True, True]
-    calibration = Calibration.learn([margins], [truth], 2, np.eye(1), 1.0)
+    calibration = Calibration.learn([margins], [truth], 2)
     found = calibration.of(np.array([0.0, 1.0, 2.0, 3.0, 9.0, np.inf]))
     assert found == pytest.approx([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])  # two of one pool, then certain
     one = ml.BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
     with pytest.raises(ValueError, match="one segment in every data set"):
-        Calibration.learn([one], [truth], 2, np.eye(1), 1.0)
+        Calibration.learn([one], [truth], 2)
 
 
 def test_calibration_is_kept_in_files_and_not_for_another_metric(

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier
-from metriclearn.estimators.learners.large_margin import read_training, state_problem
 from metriclearn.indices import partition_loss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -98,7 +97,7 @@ WAYS = {
 def test_gradient_is_exact(metric, way) -> None:
     """Slopes of the hinge against finite differences, where one answer is the best nearby."""
     model = learner(metric=metric, **WAYS[way])
-    problem = state_problem(model, read_training(model, X[:2], Y[:2])).problem
+    problem = model.stated(model.read(X[:2], Y[:2])).problem
     rng = np.random.default_rng(0)
     for _ in range(5):
         w = problem.cone.project(0.01 * rng.normal(size=problem.cone.size))
