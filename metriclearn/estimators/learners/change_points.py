@@ -233,9 +233,12 @@ class Segmentations(Task):
         return Training(data, truths)
 
     def complete(self, training: Training, learn: Learn) -> list[Any]:
-        """Complete partial labels by the best segmentations under a first metric.
+        """Complete partial labels by the best segmentations under a first metric."""
+        completions = self.completions(training, learn)
+        return [t.with_completion(one) for t, one in zip(training.truths, completions)]
 
-        These segmentations agree with the labels.
+    def completions(self, training: Training, learn: Learn) -> list[Partition]:
+        """Find the best segmentations that agree with the labels, under a first metric.
 
         The penalty is chosen first: at this penalty, segmentations that ignore the labels have the
         least loss on the labeled parts.
@@ -250,10 +253,8 @@ class Segmentations(Task):
         forms = [LowRankForm(cumulative=cumulative_sums(a, components)) for a in arrays]
         penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
         oracle = ConstrainedChangePoints(self.min_size)
-        return [
-            truth.with_completion(oracle(form.shifted(-penalty), None, truth))
-            for form, truth in zip(forms, truths)
-        ]
+        pairs = zip(forms, truths)
+        return [oracle(form.shifted(-penalty), None, truth) for form, truth in pairs]
 
     def score(self, statement: Statement, w: NDArray) -> SegmentScore:
         """Return the score of a point ``w``."""

@@ -248,7 +248,7 @@ class NamedSegmentations(Segmentations):
         """
         data = training.data
         shared = {one.name: getattr(self, one.name) for one in fields(Segmentations)}
-        completed = Segmentations(**shared).complete(training, learn)
+        completed = Segmentations(**shared).completions(training, learn)
         deviation = data.pooled_deviation(self.who)
         arrays = [array / deviation for array in data.arrays]
         codes = np.concatenate([truth.names for truth in training.truths])
