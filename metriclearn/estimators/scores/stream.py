@@ -191,7 +191,7 @@ class SegmenterStream(ComponentParameters):
         ends = self._ends(now)
         if not margins:
             return self._told(ends)
-        if len(ends) == 1:
+        if len(ends) <= 1:
             losses = np.zeros(0)
         elif self.head_ and base == 0:
             losses = np.maximum(boundary_worths(signal._replace(c=0.0), ends) + signal.c, 0.0)
