@@ -20,7 +20,7 @@ data table has a table of results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,10 @@ class Clustering(Procedure):
         estimator.fit([table.X[:, varies] for table in data], truths)
         components = np.zeros((len(estimator.components_), len(varies)))
         components[:, varies] = estimator.components_
-        estimator.components_ = components
+        if hasattr(estimator, "score_"):
+            estimator.score_ = replace(estimator.score_, components=components)
+        else:
+            estimator.components_ = components
         return estimator
 
     def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:

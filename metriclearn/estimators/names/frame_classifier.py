@@ -30,7 +30,7 @@ from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
-from metriclearn.running.parameters import Of, OneOf, Real, Whole
+from metriclearn.running.parameters import Of, OneOf, Real, Whole, shown
 
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
@@ -197,6 +197,12 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
             model, and so on. There may be fewer pairs than models. All models get the same penalty
             or width.
         """
+        listed = isinstance(models, (list, tuple)) and isinstance(parts, (list, tuple))
+        if not listed or not all(isinstance(model, FrameClassifier) for model in models):
+            raise ValueError(
+                "FrameClassifier needs a list of fitted models and a list of pairs (X, y), got "
+                f"{shown(models)} and {shown(parts)}."
+            )
         logs, truths = [], []
         for model, (X, y) in zip(models, parts):
             data = model.read_data(X)
