@@ -15,6 +15,7 @@ from . import problem as problem
 from . import running as running
 from . import similarities as similarities
 from . import solvers as solvers
+from . import views as views
 from .clusterers import DPMeans as DPMeans
 from .clusterers import EvidenceAccumulation as EvidenceAccumulation
 from .clusterers import GibbsDPMixture as GibbsDPMixture
@@ -23,7 +24,7 @@ from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
-from .estimators.learners.columns import ColumnSegmenter as ColumnSegmenter
+from .estimators.learners.column_segmenter import ColumnSegmenter as ColumnSegmenter
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
 )
@@ -47,13 +48,7 @@ from .estimators.selection.regularization_path import (
     ChangePointMetricLearnerCV as ChangePointMetricLearnerCV,
 )
 from .estimators.selection.regularization_path import regularization_path as regularization_path
-from .features.boundary import BoundaryFeatures as BoundaryFeatures
-from .features.each_sample import EachSample as EachSample
-from .features.hermite import HermiteMoments as HermiteMoments
 from .features.media.image import ImageFeatures as ImageFeatures
-from .features.sequence import SequenceFeatures as SequenceFeatures
-from .features.time_grid import change_times as change_times
-from .features.time_grid import regular as regular
 from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints
@@ -93,5 +88,11 @@ from .solvers.regularizers import L1 as L1
 from .solvers.regularizers import SquaredFrobenius as SquaredFrobenius
 from .solvers.regularizers import Trace as Trace
 from .solvers.subgradient import ProjectedSubgradient as ProjectedSubgradient
+from .views.boundary import BoundaryFeatures as BoundaryFeatures
+from .views.each import EachSample as EachSample
+from .views.hermite import HermiteMoments as HermiteMoments
+from .views.sequence import SequenceFeatures as SequenceFeatures
+from .views.time_grid import change_times as change_times
+from .views.time_grid import regular as regular
 
 __version__: str

@@ -39,8 +39,6 @@ from metriclearn.annotate import suggest
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledSequences, load_example, make_change_points
 from metriclearn.estimators.selection.auto import Family
-from metriclearn.features.fourier import RandomFourierFeatures
-from metriclearn.features.hermite import SlidingMoments, SoftThresholds
 from metriclearn.features.media.image import Color, PixelBlocks, Position
 from metriclearn.features.per_recording import StandardizedRecordings
 from metriclearn.oracles.completion import ConstrainedKMeans
@@ -49,6 +47,8 @@ from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.similarities import Neighborhood
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding
+from metriclearn.views.fourier import RandomFourierFeatures
+from metriclearn.views.hermite import SlidingMoments, SoftThresholds
 
 FILE = Path(__file__).parent / "data" / "frozen.json"
 COUNTS = (3, 5)

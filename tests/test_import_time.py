@@ -58,7 +58,7 @@ def test_nothing_heavy_is_loaded_before_it_is_used_and_then_every_folder_is_reac
         f"for name in {folders}:\n"
         f"    assert isinstance(getattr(metriclearn, name), types.ModuleType), name\n"
         f"assert metriclearn.solvers.bundle.BundleDual is metriclearn.BundleDual\n"
-        f"assert 'hermite' in dir(metriclearn.features)\n"
+        f"assert 'per_recording' in dir(metriclearn.features)\n"
         f"page = pydoc.render_doc(metriclearn, renderer=pydoc.plaintext)\n"
         f"assert '>>> learner = ChangePointMetricLearner().fit(train' in page[:900], page[:900]\n"
     )

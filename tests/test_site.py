@@ -22,6 +22,7 @@ PACKAGES = [
     ".encoders",
     ".indices",
     ".plots",
+    ".views",
 ]
 # a source of the idea: an equation, algorithm or section of the paper, or a year
 SOURCE = re.compile(r"Eqs?\. ?\(|Algorithm \d|[Ss]ection \d|\b(?:19|20)\d\d\b")

@@ -37,11 +37,11 @@ from metriclearn import (
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, load_tcpd, registry
 from metriclearn.estimators.penalties.interval_regression import IntervalRegression, target_interval
-from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.indices import adjusted_mutual_info_score, covering, f_measure, precision_recall
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.views.sequence import SequenceFeatures
 
 PEERS = Path(__file__).parent / "hapt_segmenters.json"
 STRENGTHS = (3e-3, 1e-2, 3e-2, 1e-1)

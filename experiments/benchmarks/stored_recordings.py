@@ -31,8 +31,8 @@ from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_musanmix
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
-from metriclearn.features.per_recording import StandardizedRecordings
 from metriclearn.indices import compare
+from metriclearn.views import OwnScale
 
 PEERS = Path(__file__).parent / "shot_detectors.json"
 DATA = Path("outputs/data")
@@ -109,7 +109,7 @@ def musanmix(report: Report, tiny: bool) -> None:
     root = build_shows(DATA / ("tiny_sounds" if tiny else "sounds"), 0, *sizes)
     (case,) = folder_cases(root, extractor, 2, standardize=True)
     test = load_musanmix(extractor)
-    (X,) = StandardizedRecordings().transform(test.sequences)
+    (X,) = OwnScale().fit_transform(test.sequences)
     truth = Partition.from_runs(test.labels[0])
     rows: list[Row] = []
     for method, (seen, segmenter) in segmenters(case.train).items():

@@ -38,8 +38,8 @@ from experiments.harness.report import Artifacts, Strip
 from experiments.harness.scoring import Pairs
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
-from metriclearn.features.per_recording import StandardizedRecordings
 from metriclearn.indices import compare
+from metriclearn.views import OwnScale
 
 _OF_FIELDS = {  # by the library that defines them
     "segmental_f1@10": ("F1@10 of segments", "more"),
@@ -216,4 +216,4 @@ def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> Labele
 
 
 def _standardized(data: LabeledSequences) -> LabeledSequences:
-    return replace(data, sequences=StandardizedRecordings().transform(data.sequences))
+    return replace(data, sequences=OwnScale().fit_transform(data.sequences))

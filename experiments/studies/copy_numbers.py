@@ -53,11 +53,11 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.selection.cross_fitting import POWERS, weigh
-from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations
 from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.views.plain import StatelessTransformer
 
 COLUMNS = {
     "free": "segmented without training annotations",

@@ -18,7 +18,8 @@ from scipy.special import softmax
 
 from metriclearn.annotate.project import Annotation, row_at
 from metriclearn.annotate.signals import Recording
-from metriclearn.estimators.names.emissions import StandardWindows, discriminant
+from metriclearn.estimators.names.emissions import discriminant
+from metriclearn.views.neighbors import StandardWindows
 
 _CONTEXT = 4  # neighbors on each side
 _WIDEST = 600  # most features of a row with its neighbors: the covariance costs their square

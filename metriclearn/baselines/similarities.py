@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import keep_features, note_constant
+from metriclearn.estimators.data_sets import keep_features
 from metriclearn.estimators.scores.cut_score import (
     CutScore,
     NormalizedCutSegmenter,
@@ -20,6 +20,7 @@ from metriclearn.estimators.scores.cut_score import (
 )
 from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
+from metriclearn.views.columns import note_constant
 
 
 class WeighedSimilarity(NormalizedCutSegmenter, ABC):

@@ -9,9 +9,10 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from metriclearn.estimators.labelings import read_labeled
-from metriclearn.estimators.learned_metric import LearnedMetric, spread
+from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
+from metriclearn.views.columns import spread
 
 
 class StandardizedMetric(LearnedMetric, ABC):

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.running.parameters import (
     Each,
     Needs,
@@ -31,6 +30,7 @@ from metriclearn.running.parameters import (
     real_array,
     shown,
 )
+from metriclearn.views.plain import StatelessTransformer
 
 _COUNT = Whole(1, 2**31)
 _Count = Annotated[int, _COUNT]

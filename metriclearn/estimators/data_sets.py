@@ -5,11 +5,10 @@ Everything is checked once, here; the results of these functions are not checked
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,31 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import real_array
 from metriclearn.running.stored import StoredArrays
+from metriclearn.views.columns import (
+    Measures,
+    check_range,
+    measure,
+    note_constant,
+    pooled_deviation,
+)
 
 Data = TypeVar("Data", bound="DataSets")
-
-
-class Measures(NamedTuple):
-    """The lengths of the data sets, (N,), and the scales of their features, (N, P).
-
-    The magnitude of a feature is its largest absolute value in a data set, and the deviation is its
-    standard deviation.
-    """
-
-    lengths: NDArray[np.int64]
-    magnitudes: NDArray[np.float64]
-    deviations: NDArray[np.float64]
-
-
-def measure(arrays: Iterable[NDArray]) -> Measures:
-    """Measure the data sets in one pass, with one of them in memory at a time; O(Σ T_i P)."""
-    rows = []
-    for X in arrays:
-        magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
-        # Dividing by the unit keeps squares within range.
-        unit = np.where(magnitude > 0, magnitude, 1.0)
-        rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
-    return Measures(*map(np.array, zip(*rows)))
 
 
 class NamedColumns(np.ndarray):
@@ -135,19 +118,7 @@ class DataSets:
         ValueError
             If all features are constant in every data set.
         """
-        lengths, magnitudes, deviations = self.measures
-        sizes = lengths * (1.0 if weights is None else weights)
-        magnitude = magnitudes.max(axis=0)
-        # Dividing by the unit keeps squares within range.
-        unit = np.where(magnitude > 0, magnitude, 1.0)
-        ratios = np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=sizes))
-        varies = ratios > 1e-13
-        if not varies.any():
-            raise ValueError(
-                f"{who} needs features that vary within some data set, but all {len(ratios)} are "
-                f"constant in each, of {lengths.sum()} sample(s) together; pass other features."
-            )
-        return np.where(varies, ratios * unit, np.inf)
+        return pooled_deviation(who, self.measures, weights)
 
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
         """Leave out the features that are constant in every data set.
@@ -273,18 +244,6 @@ def check_features(estimator: Any, data: Data) -> Data:
     return data
 
 
-def check_range(who: str, what: str, values: NDArray, most: float) -> None:
-    """Raise a ValueError unless all ``values`` are between 1/``most`` and ``most``.
-
-    The squares of such values can be added without overflow.
-    """
-    if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
-        raise ValueError(
-            f"{who} needs {what} between {1.0 / most:g} and {most:g}, whose squares can be added, "
-            f"got {values.min():.3g} to {values.max():.3g}; change the unit."
-        )
-
-
 def keep_features(estimator: Any, data: DataSets) -> None:
     """Store the number and the names of the features of the data, as scikit-learn does.
 
@@ -296,20 +255,6 @@ def keep_features(estimator: Any, data: DataSets) -> None:
         estimator.feature_names_in_ = data.feature_names
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-
-
-def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
-    """Warn that constant features (False in ``varies``, (P,)) get no weight, and name them."""
-    constant = np.flatnonzero(~varies)
-    if len(constant):
-        named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
-        warnings.warn(
-            f"{type(estimator).__name__} gives no weight to {len(constant)} feature(s) that are "
-            f"constant in every data set ({', '.join(map(str, named[:5]))}"
-            f"{', …' if len(constant) > 5 else ''}); remove them, or fit to data in which they "
-            "vary.",
-            stacklevel=stacklevel,
-        )
 
 
 def _sort_of(X: Any) -> str:

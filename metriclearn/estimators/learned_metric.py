@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.problem.forms import center
-from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import real_array
@@ -132,61 +129,3 @@ class LearnedMetric(  # type: ignore[call-arg]
         pd = optional("pandas", "tables")
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         return pd.DataFrame(Z, columns=self.get_feature_names_out(), index=index)
-
-
-def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Extend components of the varying features, (r, Q), to components of all features, (r, P).
-
-    ``varies`` (P,) is true for the features that vary. All other features get the weight 0.
-    """
-    whole = np.zeros((len(components), len(varies)))
-    whole[:, varies] = components
-    return whole
-
-
-def covariances(
-    arrays: Sequence[NDArray], truths: Sequence[Partition], weights: NDArray | None = None
-) -> tuple[NDArray, NDArray]:
-    """Compute the total covariance and the covariance within clusters, both (P, P).
-
-    The total covariance is around the mean of each data set. Both matrices are pooled over all
-    samples, with the weights of the data sets. O(TP²).
-    """
-    weights = np.ones(len(arrays)) if weights is None else weights
-    mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
-    rows = [center(array) for array in arrays]
-    total = sum(weight * Z.T @ Z for weight, Z in zip(weights, rows)) / mass
-    rows = [array - truth.project(array) for array, truth in zip(arrays, truths)]
-    return total, sum(weight * Z.T @ Z for weight, Z in zip(weights, rows)) / mass
-
-
-def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[NDArray, NDArray]:
-    """Compute the leading eigenvalues (r,) and components Lᵀ (r, P) of the correlation matrix.
-
-    Correlations are pooled over all data sets. Each component is an eigenvector whose entries are
-    divided by the standard deviations of the features, so components apply to unscaled data. The
-    entries of constant features are not divided. O(TP² + P³).
-    """
-    rows = [center(array) for array in arrays]
-    covariance = sum(Z.T @ Z for Z in rows) / sum(map(len, rows))
-    scale = np.sqrt(np.diag(covariance))
-    scale = np.where(scale > 0, scale, 1.0)
-    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
-    leading = np.argsort(-values)[:n_components]
-    return values[leading], vectors[:, leading].T / scale
-
-
-def whitening(
-    total: NDArray, within: NDArray, shrinkage: float, n_components: int | None = None
-) -> NDArray:
-    """Compute W, (r, P), with W S Wᵀ = I; O(P³).
-
-    The rows of W are directions, in the order of decreasing total variance. ``n_components`` is the
-    number of directions to keep. S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times the
-    diagonal of ``within``. Shrinkage helps if there are few samples. We add 1e-12 of the total
-    variances to the diagonal of S, because features may be constant within clusters.
-    """
-    floor = 1e-12 * np.diag(total)
-    S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)
-    ratios, directions = scipy.linalg.eigh(total, S)
-    return directions[:, np.argsort(-ratios)[:n_components]].T

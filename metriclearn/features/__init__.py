@@ -1,4 +1,4 @@
-"""Features: turn recordings, images and columns into the matrix X."""
+"""Features: turn files of sound, pictures and video into rows."""
 
 import pkgutil
 

@@ -6,14 +6,26 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
-from metriclearn.running.parameters import Each, Of, Whole, check_scale, real_array
+from metriclearn.running.parameters import Each, Of, Whole
+from metriclearn.views.plain import StatelessTransformer
+
+
+class Descriptor(Protocol):
+    """Maps pictures (n, H, W, 3) of values from 0 to 255, or windows of sound (n, …), to (n, P)."""
+
+    def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
+        """Compute descriptors, one row per picture or window."""
+        ...
+
+    def get_feature_names_out(self) -> NDArray:
+        """Return the names of the P columns."""
+        ...
 
 
 class RecordingTransformer(StatelessTransformer, ABC):
@@ -111,28 +123,3 @@ class JoinedFeatures(RecordingTransformer):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Return the names of all columns, in the order of the extractors."""
         return np.concatenate([e.get_feature_names_out() for e in self.extractors])
-
-
-class StandardizedRecordings(StatelessTransformer):
-    """Standardize every column of a recording: subtract its mean, divide by its standard deviation.
-
-    Standardized recordings by different microphones and cameras are comparable. A constant column
-    becomes zero. Nothing is fitted: every recording has a separate scale. O(TP).
-    """
-
-    def transform(self, X: Any) -> Any:
-        """Standardize one (T, P) array, or every array in a list."""
-        if not hasattr(X, "ndim") or X.ndim != 2:
-            SEQUENCES.check(type(self).__name__, "X", X)
-            return [self.transform(real_array(type(self).__name__, "X", one, 2)) for one in X]
-        X = real_array(type(self).__name__, "X", X, 2)
-        check_scale(type(self).__name__, X)
-        centered = X - X.mean(axis=0)
-        scale = centered.std(axis=0)
-        # rounding leaves constant columns a deviation of about 1e-16 of their size
-        constant = scale <= 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-9)
-        return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
-        """Return the names of the input columns, because the columns stay the same."""
-        return input_features

@@ -19,10 +19,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from metriclearn.features.fourier import fourier_features
 from metriclearn.problem.forms import Compressed
 from metriclearn.problem.projector import Basis, Projector
 from metriclearn.similarities.nodes import NodeLabels
+from metriclearn.views.fourier import fourier_features
 
 _SMALLEST_BLOCK = 32  # rows: with fewer, products with many vectors take longer
 _CACHED = 1 << 16  # entries of a block that stays in the cache

@@ -64,6 +64,7 @@ _FRAMES = ml.baselines.FrameClassifier(GaussianNB(), 1, amount=1.0).fit([X] * 2,
 _AGREED = ml.Consensus.of_models(
     {"a": [[_TUNED, _TUNED]]}, [X] * 4, [LABELS] * 4, [[0, 1], [2, 3]], for_streams=True
 )
+_READ = ml.views.Labels([_TRUTH], [LABELS], np.arange(3))
 # Good values by name of the parameter, or by callable and parameter where they differ.
 GOOD: dict[str, Any] = {
     "X": X,
@@ -159,6 +160,15 @@ GOOD: dict[str, Any] = {
     "Region.kind": ml.NO_CHANGE,
     "ClusteringConsensus.members": {"a": [ml.ClusteringMetricLearner(solver=_FAST)]},
     "EachSample.transformer": StandardScaler(),
+    "Each.transformer": StandardScaler(),
+    "Columns.start": 0,
+    "Columns.stop": 1,
+    "Metric.estimator": ml.baselines.PrincipalComponents(1),
+    "Labels.partitions": [_TRUTH],
+    "Chain.views": [ml.views.OwnScale()],
+    "Union.views": [ml.views.OwnScale()],
+    **dict.fromkeys(("Whiten.y", "Metric.y", "Posteriors.y", "ExpectedBoundaries.y"), _READ),
+    **dict.fromkeys(("Posteriors.classifier", "ExpectedBoundaries.classifier"), GaussianNB()),
     "change_times.frame": np.arange(12.0),
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
     "SegmenterStream.segmenter": _TUNED,
@@ -266,7 +276,7 @@ def public() -> dict[str, Any]:
                 continue
             home = str(getattr(value, "__module__", ""))
             elsewhere = ".datasets." in home or not home.startswith("metriclearn.")
-            if callable(value) and not elsewhere:
+            if callable(value) and not elsewhere and not inspect.isabstract(value):
                 named[name] = value
     return dict(sorted(named.items()))
 

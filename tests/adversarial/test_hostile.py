@@ -85,7 +85,9 @@ def assert_answers_or_words_the_error(call: Call, hostile: Hostile) -> None:
     if has_nan(result) and not repr(call).startswith(NAN_IS_DOCUMENTED):
         raise NonFinite(f"{call} with {hostile} gives NaN")
     unsupervised = call.parameter == "y" and not call.needs_y
-    unknown = call.name.startswith("GapSegmenter") and hostile.name in UNKNOWN_ROWS
+    unknown = (
+        call.name.startswith(("GapSegmenter", "Fill", "LeaveOut")) and hostile.name in UNKNOWN_ROWS
+    )
     seen = not (unsupervised or unknown) and not repr(call).startswith(NOT_READ)
     numbers, labels = call.parameter in NUMBERS, call.parameter in LABELS
     if seen and ((hostile.no_numbers and numbers) or (hostile.no_labels and labels)):

@@ -43,9 +43,10 @@ MADE: dict[str, Callable[[float], Any]] = {
 }
 # They need numbers of clusters to predict, or scikit-learn's own transformer sets their limits
 LEFT_OUT = {"ClusteringConsensus", "EachSample"}
+LEFT_OUT |= set(ml.views.__all__)  # tests/conformance/test_views.py
 # They do not read tables of samples, or take random steps that depend on the order
-LEFT_OUT |= {"EncoderMetricLearner", "HermiteMoments", "ImageFeatures", "IntervalRegression"}
-LEFT_OUT |= {"RecordingSegmenter", "BoundaryFeatures", "SequenceFeatures", "FrozenFeatures"}
+LEFT_OUT |= {"EncoderMetricLearner", "ImageFeatures", "IntervalRegression"}
+LEFT_OUT |= {"RecordingSegmenter", "FrozenFeatures"}
 LEFT_OUT |= {"FeaturePenalty", "SegmentCounts", "NeighborFeatures", "FramePosteriors"}
 # Local optima, or rounds without a bound: rounding may lead to another result
 UNCERTAIN = (ml.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)

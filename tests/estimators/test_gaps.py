@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.selection.gap_segmenter import restriction
 from metriclearn.problem.regions import KINDS
+from metriclearn.views.gaps import restriction
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
 

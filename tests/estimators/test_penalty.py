@@ -12,7 +12,7 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
-from metriclearn.features.hermite import SlidingMoments
+from metriclearn.views.hermite import SlidingMoments
 
 CONSTANT = ml.SequenceFeatures(())
 

@@ -242,7 +242,7 @@ def test_max_delay_without_effect(learner) -> None:
 class Jump:
     """The distance of the last sample before a position to the one before it."""
 
-    looks_back = 2
+    reach = (2, 0)
 
     def transform(self, X: list[np.ndarray]) -> list[np.ndarray]:
         """Rows for every position of every sequence."""
@@ -334,7 +334,7 @@ def test_refusals(learner) -> None:
     kept.oracle = ml.ChangePoints()
     kept.stream()
     penalized = ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures((5,)),)))
-    with pytest.raises(ValueError, match=r"looks_back tells, got Bound.*unit=.data"):
+    with pytest.raises(ValueError, match=r"reach tells, got Bound.*unit=.data"):
         penalized.fit(X, y).stream()
     with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):
         ml.PenaltyLearner().fit(X, y).stream()

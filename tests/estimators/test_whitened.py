@@ -15,7 +15,7 @@ from metriclearn.baselines import (
     TunedSegmenter,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.learned_metric import covariances, whitening
+from metriclearn.views.whiten import covariances, whitening
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 

@@ -112,19 +112,3 @@ def test_names_carry_units_and_match() -> None:
     changed = clone(features).set_params(segmenter__n_segments=7)
     assert changed.segmenter.n_segments == 7
     assert features.segmenter.n_segments == 400
-
-
-@pytest.mark.parametrize(
-    ("image", "message"),
-    [
-        (np.zeros((5, 5)), r"shape \(H, W, 3\)"),
-        (np.zeros((5, 5, 4), dtype=np.uint8), "alpha"),
-        (np.full((5, 5, 3), 200, dtype=np.int64), "uint8, or of floats from 0 to 1, got int64"),
-        (np.full((5, 5, 3), 50000, dtype=np.uint16), "got uint16 from 50000 to 50000; divide"),
-        (np.full((5, 5, 3), 1.5), "got float64 from 1.5 to 1.5"),
-        (np.full((5, 5, 3), np.nan), "needs finite numbers, got NaN"),
-    ],
-)
-def test_other_images_are_refused(image: NDArray, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ImageFeatures(PixelBlocks(4)).nodes(image)

@@ -17,7 +17,7 @@ from metriclearn.features.media.image import (
     Superpixels,
 )
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
-from metriclearn.features.per_recording import JoinedFeatures, StandardizedRecordings
+from metriclearn.features.per_recording import JoinedFeatures
 
 SOUND = np.random.default_rng(0).normal(size=4000)
 PICTURES = np.random.default_rng(0).integers(0, 255, (2, 6, 8, 3))
@@ -29,9 +29,13 @@ def sound(signal: Any = SOUND, **options: Any) -> Callable[[], Any]:
     return lambda: AudioFeatures(**options).extract_signal(signal)
 
 
-def image(segmenter: Any, *groups: Any) -> Callable[[], Any]:
+def image(segmenter: Any, *groups: Any, of: Any = IMAGE) -> Callable[[], Any]:
     options = {"groups": groups} if groups else {}
-    return lambda: ImageFeatures(segmenter, **options).nodes(IMAGE)
+    return lambda: ImageFeatures(segmenter, **options).nodes(of)
+
+
+def picture(value: float, kind: Any, shape: tuple[int, ...] = (5, 5, 3)) -> Callable[[], Any]:
+    return image(PixelBlocks(4), of=np.full(shape, value, dtype=kind))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,8 @@ def image(segmenter: Any, *groups: Any) -> Callable[[], Any]:
         (lambda: Gist(batch=0).transform(PICTURES), "Gist needs a whole batch of at least 1"),
         (lambda: Gist(size=4.5).transform(PICTURES), "Gist needs a whole size of at least 1"),
         (lambda: Gist(3).transform(PICTURES), "Gist needs a list of orientations, one or more"),
+        (lambda: Gist().transform(PICTURES[0, :, :, 0]), "single picture into a list"),
+        (lambda: Gist().transform(-PICTURES), "0 to 255"),
         (lambda: Gist().transform(NAN), "Gist needs finite numbers, got NaN at position"),
         (lambda: ColorHistogram().transform(NAN), "ColorHistogram needs finite numbers, got NaN"),
         (
@@ -64,14 +70,12 @@ def image(segmenter: Any, *groups: Any) -> Callable[[], Any]:
             lambda: JoinedFeatures([AudioFeatures(1.0), AudioFeatures(2.0)]).extract("x"),
             "JoinedFeatures needs extractors of one rate, got [1.0, 2.0]",
         ),
-        (
-            lambda: StandardizedRecordings().transform([[1.0, 2.0]]),
-            "StandardizedRecordings needs (n_samples, n_features) data, got 1 dimension(s)",
-        ),
-        (
-            lambda: StandardizedRecordings().transform(np.array([[np.inf], [1.0]])),
-            "StandardizedRecordings needs finite numbers, got inf at row 0, feature 0",
-        ),
+        (picture(0, float, (5, 5)), "shape (H, W, 3)"),
+        (picture(0, np.uint8, (5, 5, 4)), "alpha"),
+        (picture(200, np.int64), "uint8, or of floats from 0 to 1, got int64"),
+        (picture(50000, np.uint16), "got uint16 from 50000 to 50000; divide"),
+        (picture(1.5, float), "got float64 from 1.5 to 1.5"),
+        (picture(np.nan, float), "needs finite numbers, got NaN"),
         (image(Superpixels(0)), "Superpixels needs a whole n_segments of at least 1, got 0."),
         (image(PixelBlocks(-1)), "PixelBlocks needs a n_blocks of at least 1, got -1."),
         (image(3), "ImageFeatures needs a segmenter such as Superpixels(), got 3."),

@@ -14,7 +14,7 @@ from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.decoding import audio_blocks, video_frames
 from metriclearn.features.media.gist import Gist
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
-from metriclearn.features.per_recording import JoinedFeatures, StandardizedRecordings
+from metriclearn.features.per_recording import JoinedFeatures
 
 
 def grays(levels: list[int]) -> np.ndarray:
@@ -99,15 +99,3 @@ def test_videos_that_are_not_well_give_one_sentence(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=sentence):
             features.extract(tmp_path / name)
-
-
-def test_recordings_are_standardized_one_by_one() -> None:
-    random = np.random.default_rng(0)
-    X = random.normal(5.0, [1.0, 30.0, 1.0], (50, 3))
-    X[:, 2] = 0.1  # constant
-    Y = 7.0 * X + 3.0
-    first, second = StandardizedRecordings().fit_transform([X, Y])
-    np.testing.assert_allclose(first[:, :2].std(axis=0), 1.0)
-    np.testing.assert_array_equal(first[:, 2], 0.0)
-    np.testing.assert_allclose(first, second, atol=1e-12)
-    np.testing.assert_array_equal(StandardizedRecordings().transform(X), first)

@@ -11,8 +11,8 @@ import pytest
 
 import metriclearn.clusterers as clusterers
 import metriclearn.indices as indices
-from metriclearn.features.fourier import fourier_features, primal_svm
 from metriclearn.problem.partition import Partition
+from metriclearn.views.fourier import fourier_features, primal_svm
 
 DATA = os.environ.get("METRICLEARN_DATA")
 FILE = Path(DATA).parent / "golden" / "indices.json" if DATA else None

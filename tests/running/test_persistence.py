@@ -20,9 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 import metriclearn as ml
 from metriclearn import baselines
-from metriclearn.features.hermite import HermiteMoments, SlidingMoments, SoftThresholds
-from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.solvers.subgradient import ConstantStep
+from metriclearn.views.hermite import HermiteMoments, SlidingMoments, SoftThresholds
+from metriclearn.views.sequence import SequenceFeatures
 from tests.estimators.test_normalized_cuts import arrays
 from tests.estimators.test_penalty import sequences
 from tests.training import PAIRS, XS, YS, some_of

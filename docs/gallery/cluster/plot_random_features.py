@@ -8,8 +8,8 @@ error that falls as one over the square root of the number of features.
 
 import numpy as np
 
-from metriclearn.features.fourier import RandomFourierFeatures
 from metriclearn.plots import plot_scaling
+from metriclearn.views.fourier import RandomFourierFeatures
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 exact = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))

@@ -42,12 +42,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.estimators.learned_metric import principal_components, spread
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition, fewest_changes, partial_labels_of
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import CheckpointPath, Of, Whole
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
+from metriclearn.views.columns import spread
+from metriclearn.views.whiten import principal_components
 
 _LOGGER = logging.getLogger(__name__)
 

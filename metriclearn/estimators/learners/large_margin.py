@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.data_sets import keep_features, note_constant
+from metriclearn.estimators.data_sets import keep_features
 from metriclearn.estimators.labelings import alike, read_groups, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
@@ -52,6 +52,7 @@ from metriclearn.running.parameters import (
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
+from metriclearn.views.columns import note_constant
 
 _LOGGER = logging.getLogger(__name__)
 # If the energy of the data, divided by the penalty, is below this, no boundary is worth it.

@@ -12,17 +12,13 @@ from sklearn.utils import Tags
 
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import read_labeled
-from metriclearn.estimators.learned_metric import (
-    LearnedMetric,
-    covariances,
-    principal_components,
-    spread,
-    whitening,
-)
+from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.completion import groups_of
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import OneOf, Real, Whole
+from metriclearn.views.columns import spread
+from metriclearn.views.whiten import covariances, principal_components, whitening
 
 
 class MetricOfData(LearnedMetric, ABC):

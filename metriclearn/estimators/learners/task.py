@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import DataSets, check_range
+from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
@@ -29,6 +29,7 @@ from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
+from metriclearn.views.columns import check_range
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300

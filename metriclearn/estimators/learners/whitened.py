@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.data_sets import check_range
 from metriclearn.estimators.labelings import read_labeled, read_weights
-from metriclearn.estimators.learned_metric import (
-    LearnedMetric,
-    MetricEstimator,
-    covariances,
-    spread,
-    whitening,
-)
+from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.learners.change_points import (
     WITHOUT_FEATURE_PENALTY,
     ChangePointMetricLearner,
@@ -41,6 +34,8 @@ from metriclearn.solvers.base import Solution
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
+from metriclearn.views.columns import check_range, spread
+from metriclearn.views.whiten import covariances, whitening
 
 # The default is cloned before use.
 _WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)

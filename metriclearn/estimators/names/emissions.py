@@ -7,80 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Of, Whole, check_parameters
-
-LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
-_MOST = 1e30  # standardized values are clipped to this
-
-
-@dataclass(frozen=True)
-class StandardWindows:
-    """Windows of a sample and its neighbors in time, with standardized features.
-
-    Attributes
-    ----------
-    context : int
-        Number of neighbors on each side.
-    mean, deviation : arrays (P,)
-        Mean and standard deviation of each feature over all training samples. The deviation of a
-        constant feature is ∞.
-    """
-
-    context: int
-    mean: NDArray
-    deviation: NDArray
-
-    @classmethod
-    def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
-        """Compute the means and deviations of training data."""
-        lengths = np.array([len(X) for X in arrays], dtype=float)
-        # Squares may overflow, so we divide by a power of 2, which changes no digit.
-        largest = np.max([np.abs(X).max(axis=0) for X in arrays], axis=0)
-        unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)
-        means = np.array([np.mean(X / unit, axis=0) for X in arrays])
-        mean = np.average(means, axis=0, weights=lengths)
-        variances = np.array([np.mean(np.square(X / unit - mean), axis=0) for X in arrays])
-        deviation = np.sqrt(np.average(variances, axis=0, weights=lengths))
-        varies = deviation > 1e-7 * np.abs(mean)
-        return cls(context, mean * unit, np.where(varies, deviation * unit, np.inf))
-
-    def transform(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the standardized window of every sample as a row, (T, (2·context + 1)·P).
-
-        Windows that reach beyond an end contain copies of the first or the last sample.
-        """
-        # Neighboring samples are next to each other, so the rows are views of one flat array.
-        width = (2 * self.context + 1) * X.shape[1]
-        windows = sliding_window_view(self._padded(X).ravel(), width)
-        return np.ascontiguousarray(windows[:: X.shape[1]])
-
-    def scores(self, X: NDArray, coef: NDArray) -> NDArray[np.float64]:
-        """Compute ``transform(X) @ coef.T`` for weights ``coef`` (C, (2·context + 1)·P).
-
-        To save memory, the result of :meth:`transform` is not stored. Instead we add up one product
-        for each position in the window.
-        """
-        padded, weights = self._padded(X), coef.reshape(len(coef), -1, X.shape[1])
-        total = np.zeros((len(X), len(coef)))
-        for k in range(weights.shape[1]):
-            total += padded[k : k + len(X)] @ np.ascontiguousarray(weights[:, k].T)
-        return total
-
-    def _padded(self, X: NDArray) -> NDArray[np.float64]:
-        """Standardize samples, and extend both ends by copies of the first and the last sample."""
-        T, context = len(X), self.context
-        padded = np.empty((T + 2 * context, X.shape[1]))
-        standard = padded[context : context + T]
-        np.divide(X - self.mean, self.deviation, out=standard)
-        np.clip(standard, -_MOST, _MOST, out=standard)  # forests read float32
-        padded[:context], padded[context + T :] = standard[0], standard[-1]
-        return padded
+from metriclearn.views.neighbors import StandardWindows
+from metriclearn.views.posteriors import LEAST, default_classifier
 
 
 @dataclass(eq=False, repr=False)
@@ -302,13 +236,6 @@ def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
     if len(weights) == 1:
         weights, offsets = np.vstack([0.0 * weights, weights]), np.append(0.0, offsets)
     return weights, offsets
-
-
-def default_classifier() -> Any:
-    """Make a random forest, because it needs no tuning and no scaling of features."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(200, min_samples_leaf=3, n_jobs=-1, random_state=0)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,7 @@ from metriclearn.estimators.labelings import (
     read_labelings,
     read_names,
 )
-from metriclearn.estimators.names.emissions import (
-    LEAST,
-    FramePosteriors,
-    StandardWindows,
-    default_classifier,
-)
+from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.stream import Streaming
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
@@ -31,6 +26,8 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.running.parameters import Of, OneOf, Real, Whole, shown
+from metriclearn.views.neighbors import StandardWindows
+from metriclearn.views.posteriors import LEAST, default_classifier
 
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)

@@ -23,7 +23,7 @@ from metriclearn.running.parameters import (
 )
 
 _FEATURE = OneOf(Of("transform", "SequenceFeatures()"), Of("__call__", "np.ptp"))
-_LOOKS = Whole(0)
+_ROWS = Whole(0)
 # Features whose deviation, relative to the largest value, is smaller than this are constant.
 _VARIES = 1e-9
 
@@ -51,14 +51,13 @@ class FeaturePenalty(ComponentParameters):
     ----------
     features : sequence of features
         A feature is a function of one sequence (T, P), or an object with a method ``transform``,
-        such as :class:`~metriclearn.features.SequenceFeatures` and
-        :class:`~metriclearn.features.BoundaryFeatures`. ``transform`` takes a list of sequences and
+        such as :class:`~metriclearn.views.SequenceFeatures` and
+        :class:`~metriclearn.views.BoundaryFeatures`. ``transform`` takes a list of sequences and
         returns the features of each sequence. The features of a sequence are an array (q,), or
         (T+1, q) with a row for every position 0 … T. The first and the last row are not used. For
-        streams, a feature needs an attribute ``looks_back``: the row of a position depends on this
-        number of samples before the position. If the row also depends on samples after the
-        position, the feature needs ``looks_ahead``. ``SequenceFeatures(window=…)`` and
-        ``BoundaryFeatures(unit="data")`` have these attributes.
+        streams, a feature needs an attribute ``reach``: the numbers of samples before a position,
+        and from it on, on which its row depends. ``SequenceFeatures(window=…)`` and
+        ``BoundaryFeatures(unit="data")`` have it.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0: one value for all columns of the features, or one value for each column. If
         v ≥ 0, a larger feature never reduces the penalty of a change.
@@ -192,8 +191,8 @@ class FeaturePenalty(ComponentParameters):
         feature = next(one for one in self.features if _reach(one) is None)
         return (
             "features for a stream that depend on a known number of samples around a position, "
-            f"which the attribute looks_back tells, got {shown(feature)} with "
-            f"{shown(getattr(feature, 'looks_back', None))}; take SequenceFeatures(window=…), "
+            f"which the attribute reach tells, got {shown(feature)} with "
+            f"{shown(getattr(feature, 'reach', None))}; take SequenceFeatures(window=…), "
             'BoundaryFeatures(unit="data") or a constant penalty.'
         )
 
@@ -214,5 +213,6 @@ class FeaturePenalty(ComponentParameters):
 
 def _reach(feature: Any) -> tuple[int, int] | None:
     """Return how many samples before and after a position a feature depends on, if it is known."""
-    here: Any = getattr(feature, "looks_back", None), getattr(feature, "looks_ahead", 0)
-    return (int(here[0]), int(here[1])) if all(map(_LOOKS.accepts, here)) else None
+    here: Any = getattr(feature, "reach", None)
+    known = isinstance(here, tuple) and len(here) == 2 and all(map(_ROWS.accepts, here))
+    return (int(here[0]), int(here[1])) if known else None

@@ -12,12 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import (
-    DataSets,
-    check_features,
-    check_range,
-    read_data_sets,
-)
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.estimators.labelings import read_labeled, read_labelings
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression,
@@ -29,8 +24,6 @@ from metriclearn.estimators.penalties.interval_regression import (
 )
 from metriclearn.estimators.scores.segmenting import PlottedSegmenter
 from metriclearn.estimators.scores.stream import Streaming
-from metriclearn.features.sequence import SequenceFeatures
-from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
 from metriclearn.oracles.change_points.margins import boundary_margins
 from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
@@ -39,6 +32,9 @@ from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Each, Needs, Of, Real, Whole, needs, real_array
+from metriclearn.views.columns import check_range
+from metriclearn.views.plain import SEQUENCES, StatelessTransformer
+from metriclearn.views.sequence import SequenceFeatures
 
 _PATHS = Needs(
     "{name}=None or a list of paths such as identity_paths(X) gives",
@@ -64,7 +60,7 @@ class SegmentCounts(StatelessTransformer):
     log_penalties : sequence of float
         Natural logarithms of the penalties. A penalty is a squared distance in the unit of Z.
     representation : transformer, optional
-        Computes Z from a sequence, for example :class:`~metriclearn.features.SlidingMoments` with a
+        Computes Z from a sequence, for example :class:`~metriclearn.views.SlidingMoments` with a
         ``scale``. The transformer is fitted to each sequence separately. If Z is divided by the
         noise level of its sequence, a penalty has the same meaning for all sequences. By default Z
         is the sequence itself.
@@ -131,7 +127,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
     ----------
     representation : transformer, optional
         Transforms every sequence before it is segmented, for example
-        :class:`~metriclearn.features.HermiteMoments` or a scikit-learn Pipeline. By default
+        :class:`~metriclearn.views.HermiteMoments` or a scikit-learn Pipeline. By default
         sequences are not transformed.
     sequence_features : transformer
         Computes one row of features from every sequence, before ``representation`` is applied:
@@ -416,7 +412,7 @@ class BayesianCriterion(PenaltyLearner):
     In one column, each further segment adds two parameters, a mean and a position. The squared
     residuals of Gaussian noise have the weight 1/(2σ²). The BIC penalty of a segment is therefore
     2σ² log T for one column, and r times as large for r columns. σ is the geometric mean of
-    :func:`~metriclearn.features.hermite.noise_scale` over columns. ``fit`` learns no penalty and
+    :func:`~metriclearn.views.hermite.noise_scale` over columns. ``fit`` learns no penalty and
     ignores y. If ``known`` is passed in prediction, the segmentation agrees with it.
 
     Parameters

@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import (
-    DataSets,
-    Measures,
-    check_features,
-    measure,
-    read_data_sets,
-)
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.estimators.labelings import list_labelings, read_counts
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
@@ -28,6 +22,7 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Of, Real, dimensions, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
+from metriclearn.views.columns import Measures, measure
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,14 +24,14 @@ from metriclearn.estimators.learners.linear import PrincipalComponents
 from metriclearn.estimators.learners.whitened import ReferenceMetricLearner, WhitenedMetricLearner
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.features.boundary import BoundaryFeatures
-from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.parameters import Needs, Positive, Whole, needs
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
+from metriclearn.views.boundary import BoundaryFeatures
+from metriclearn.views.sequence import SequenceFeatures
 
 _LOGGER = logging.getLogger(__name__)
 

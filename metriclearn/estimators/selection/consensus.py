@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, keep_features, note_constant, read_data_sets
+from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.estimators.labelings import (
     list_labelings,
     read_counts,
@@ -47,6 +47,7 @@ from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Jobs, OneOf, Real, Whole, check_parameters, shown
+from metriclearn.views.columns import note_constant
 
 
 def _is_segmenter(model: Any) -> bool:

@@ -24,11 +24,10 @@ from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.problem.losses import KnownLoss
-from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.regions import AT_LEAST_ONE, KINDS, Region
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Of, check_parameters, shown
+from metriclearn.views.gaps import placed, restriction
 
 
 @dataclass(eq=False, repr=False)
@@ -151,7 +150,7 @@ class GapSegmenter(ComponentParameters):
         """
         data, rows = self._fitted(X)
         found = self.learner_.predict(_tables(data, rows), n_segments)
-        return data.as_passed(list(map(spread, found, rows, data.lengths)))
+        return data.as_passed(list(map(placed_labels, found, rows, data.lengths)))
 
     def score(self, X: Any, y: Any) -> float:
         """Return minus the mean loss ℓ = ‖M − N‖²_F / T of all T samples. The best score is 0.
@@ -240,56 +239,3 @@ def _tables(data: DataSets, rows: list[NDArray[np.int64]]) -> list[Any]:
     if data.feature_names is None:
         return arrays
     return [NamedColumns.of(array, data.feature_names) for array in arrays]
-
-
-# How labels move to the kept rows, and answers back to all rows. ``kept`` holds the indices of the
-# rows without NaN, in order.
-
-
-def borders(kept: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions (n−1,) of changes between kept rows: the middle of each gap."""
-    return (kept[:-1] + kept[1:] + 1) // 2
-
-
-def placed(ends: NDArray[np.int64], kept: NDArray[np.int64], n_samples: int) -> NDArray[np.int64]:
-    """Convert segment ends of the kept rows to segment ends of all rows."""
-    return np.append(borders(kept)[ends[:-1] - 1], n_samples)
-
-
-def spread(labels: NDArray, kept: NDArray[np.int64], n_samples: int) -> NDArray:
-    """Give every row the label of the kept row in its part of the gap."""
-    return labels[np.searchsorted(borders(kept), np.arange(n_samples), side="right")]
-
-
-def restriction(
-    truth: Partition | PartialPartition, kept: NDArray[np.int64]
-) -> Partition | PartialPartition:
-    """Convert labels of all rows to labels of the kept rows.
-
-    A change between two neighboring kept rows stands for one or more changes between them. Changes
-    before the first or after the last kept row are not seen.
-    """
-    if isinstance(truth, Partition):
-        return Partition.from_runs(truth.labels[kept])
-    regions = [seen for region in truth.constraints for seen in _seen(region, kept)]
-    return PartialPartition(len(kept), regions=regions)
-
-
-def _seen(region: Region, kept: NDArray[np.int64]) -> list[Region]:
-    """Return what a region says for certain about changes between kept rows.
-
-    The upper number of the region holds on the kept rows inside. The lower number holds on the kept
-    rows around the region: from the last one at or before its start to the first one at or after
-    its last sample.
-    """
-    first, stop = np.searchsorted(kept, [region.start, region.stop]).tolist()
-    before = int(np.searchsorted(kept, region.start, side="right")) - 1
-    after = int(np.searchsorted(kept, region.stop - 1))
-    if (first, stop) == (before, after + 1):
-        return [Region(first, stop, region.kind)]
-    found = []
-    if region.kind.most is not None and stop - first > 1:
-        found.append(Region(first, stop, KINDS[0, region.kind.most]))
-    if region.kind.fewest and before >= 0 and after < len(kept):
-        found.append(Region(before, after + 1, AT_LEAST_ONE))
-    return found

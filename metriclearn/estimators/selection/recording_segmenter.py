@@ -23,7 +23,7 @@ from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.data_sets import NamedColumns
 from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.names.emissions import StandardWindows, discriminant
+from metriclearn.estimators.names.emissions import discriminant
 from metriclearn.estimators.selection.consensus import Consensus
 from metriclearn.features.media.decoding import duration
 from metriclearn.indices import precision_recall
@@ -35,6 +35,7 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Of, OneOf, Positive, Whole, check_parameters
+from metriclearn.views.neighbors import StandardWindows
 
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}

@@ -22,8 +22,7 @@ from metriclearn.features.media.spectra import (
     pitch_classes,
     spectral_contrast,
 )
-from metriclearn.features.per_recording import RecordingTransformer
-from metriclearn.features.stateless import Descriptor
+from metriclearn.features.per_recording import Descriptor, RecordingTransformer
 from metriclearn.running.parameters import Positive, Whole, check_parameters, real_array
 
 _WINDOWS_AT_A_TIME = 64

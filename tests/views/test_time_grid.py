@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import metriclearn as ml
 from metriclearn import change_times, regular
 
 WALK = pd.DataFrame(
@@ -32,14 +31,6 @@ def test_numbers_are_interpolated_and_the_rest_keeps_its_previous_value() -> Non
     np.testing.assert_allclose(second["speed"], [8.0, 8.0 + 1 / 1.5])
     assert second["label"].tolist() == ["c", "c"]
     assert first.index.name == second.index.name == "s"
-
-
-def test_a_table_on_the_grid_comes_back_as_it_is() -> None:
-    X = np.random.default_rng(0).normal(size=(1000, 3))
-    table = pd.DataFrame(X, columns=list("abc"), index=5.0 + np.arange(1000) / 500)
-    (whole,) = regular(table, 500, 0.002)
-    np.testing.assert_allclose(whole.to_numpy(), X, atol=1e-9)
-    np.testing.assert_allclose(whole.index, table.index, atol=1e-9)
 
 
 def test_every_column_breaks_the_pieces() -> None:
@@ -107,17 +98,6 @@ def test_codes_can_be_held() -> None:
     assert piece["code"].tolist() == [4, 4, 4, 7]
     assert piece["x"].tolist() == [0, 1, 2, 3]
     assert regular(table["x"], 1, 3)[0]["x"].tolist() == [0, 1, 2, 3]
-
-
-def test_change_points_of_a_learner_in_the_frame_s_time() -> None:
-    data = ml.datasets.make_change_points(3, 100, 2, 2, (3, 4), noise=0.1, random_state=0)
-    learner = ml.ChangePointMetricLearner(verbose=False).fit(data.sequences, data.labels)
-    hours = pd.date_range("2026-01-01", periods=100, freq="h")
-    frame = pd.DataFrame(data.sequences[0], index=hours)
-    ends = learner.predict_change_points(frame)
-    times = change_times(frame, ends)
-    assert times[-1] == hours[-1] + pd.Timedelta(1, "h")
-    assert [hours.get_loc(t) for t in times[:-1]] == ends[:-1].tolist()
 
 
 @pytest.mark.parametrize(

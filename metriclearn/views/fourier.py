@@ -8,24 +8,23 @@ features for large-scale kernel machines, NIPS 2007).
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.running.parameters import (
     OneOf,
     Positive,
     RandomState,
     Whole,
-    check_parameters,
+    check_scale,
     metric_factor,
-    real_array,
 )
+from metriclearn.views.plain import PlainView
 
 Kernel = Literal["gaussian", "laplacian", "cauchy"]
 
@@ -51,7 +50,7 @@ def fourier_features(X: ArrayLike, omega: ArrayLike, phase: ArrayLike) -> NDArra
 
 
 @dataclass(eq=False, repr=False)
-class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, PlainView):
     """Explicit features whose inner products approximate a kernel of a Mahalanobis distance.
 
     With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²). All
@@ -76,6 +75,15 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ----------
     omega_ : (D, d) frequencies
     phase_ : (D,) phases in [0, 2π)
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters or data, and for ``transform`` before ``fit``.
+
+    References
+    ----------
+    A. Rahimi & B. Recht, Random features for large-scale kernel machines, NIPS 2007.
     """
 
     n_components: Annotated[int, Whole(1)] = 100
@@ -85,31 +93,27 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     gamma: Annotated[float, Positive()] = 1.0
     random_state: RandomState = None
 
-    def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Draw the frequencies. Only the number of columns of X is used."""
-        check_parameters(self)
-        X = real_array(type(self).__name__, "X", X)
-        validate_data(self, X, skip_check_array=True)
+        n_columns = self.begin(X)[0].shape[1]
         random = check_random_state(self.random_state)
-        directions = random.normal(size=(self.n_components, X.shape[1]))
+        directions = random.normal(size=(self.n_components, n_columns))
         size = self.n_components
         mixture = np.ones(size)  # scales t of the Gaussians in the mixture
         if self.kernel == "laplacian":
             mixture = 0.5 / random.normal(size=size) ** 2
         elif self.kernel == "cauchy":
             mixture = random.exponential(size=size)
-        factor = metric_factor(type(self).__name__, self.metric, X.shape[1])
+        factor = metric_factor(type(self).__name__, self.metric, n_columns)
         scales = np.sqrt(2.0 * self.gamma * mixture)
         self.omega_ = scales[:, None] * (directions @ factor.T)
         self.phase_ = random.uniform(0.0, 2.0 * np.pi, size=self.n_components)
         self._n_features_out = self.n_components
         return self
 
-    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Compute φ(X), shape (n, D)."""
-        check_is_fitted(self)
-        X = real_array(type(self).__name__, "X", X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        check_scale(type(self).__name__, X)
         return fourier_features(X, self.omega_, self.phase_)
 
 

@@ -6,18 +6,16 @@ section 5.3). The means of powers of x change too, but powers are unbounded.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lgamma, log, pi
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
     Each,
     Needs,
@@ -29,6 +27,7 @@ from metriclearn.running.parameters import (
     needs,
     real_array,
 )
+from metriclearn.views.plain import PlainView
 
 _LARGE = 1e100  # the recurrence is rescaled beyond it
 _FAR = 1e9  # beyond it, any function of an order below 1e17 is 0
@@ -123,24 +122,8 @@ def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
     return np.where(sigma > 0, sigma, 1.0)
 
 
-class _PerSeries(TransformerMixin, ComponentParameters, ABC):
-    """Transforms one series (T, P), or a list of series, each independently of the others."""
-
-    n_features_in_: int
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters, and remember the number and the names of the columns."""
-        check_parameters(self)
-        for i, series in enumerate(X if _is_list(X) else [X]):
-            self._read(series, i == 0)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Compute the features of every series, (T, P) -> (T, P·n)."""
-        check_is_fitted(self)
-        if _is_list(X):
-            return [self.transform(series) for series in X]
-        return self._features(self._read(X, False))
+class _PerColumn(PlainView):
+    """A view that computes n features of every column, (T, P) -> (T, P·n)."""
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Return names such as ``hermite1_COLUMN``, ``hermite2_COLUMN``, …, column by column."""
@@ -149,30 +132,16 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
         names = self._names()
         return np.array([f"{name}_{column}" for column in columns for name in names], dtype=object)
 
-    def _read(self, series: Any, first: bool) -> NDArray:
-        X = real_array(type(self).__name__, "X", series)
-        validate_data(self, series, reset=first, skip_check_array=True)
-        return X
-
     @abstractmethod
     def _names(self) -> list[str]:
         """Return the names of one column's features, without the name of the column."""
-
-    @abstractmethod
-    def _features(self, X: NDArray) -> NDArray:
-        """Compute the features of one series (T, P), an array (T, P · number of names)."""
 
 
 _ODD = Needs("an odd {name} of at least 1 sample", lambda n: Whole(1).accepts(n) and n % 2 == 1)
 
 
-def _is_list(X: Any) -> bool:
-    """Return whether X is a list of several series, and not a list of the rows of one series."""
-    return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
-
-
 @dataclass(eq=False, repr=False)
-class HermiteMoments(_PerSeries):
+class HermiteMoments(_PerColumn):
     """Hermite functions h_1 … h_n of every column, which is first standardized within its series.
 
     A column x becomes u = (x − median) / (width · σ), which gives the features h_1(u) … h_n(u).
@@ -223,7 +192,13 @@ class HermiteMoments(_PerSeries):
     def _names(self) -> list[str]:
         return [f"hermite{i}" for i in range(1, self.n_moments + 1)]
 
-    def _features(self, X: NDArray) -> NDArray:
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """A scale of the series depends on the whole recording, a fixed one on nothing."""
+        return None if isinstance(self.scale, str) else (0, 0)
+
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute the moments of one recording, (T, P·n)."""
         if isinstance(self.scale, str):
             X = np.ldexp(X, -binary_exponents(X))
             sigma, X = series_scale(X, self.scale), X - np.median(X, axis=0)
@@ -236,7 +211,7 @@ class HermiteMoments(_PerSeries):
 
 
 @dataclass(eq=False, repr=False)
-class SlidingMoments(_PerSeries):
+class SlidingMoments(_PerColumn):
     """Moving median of every column, which removes single outliers.
 
     A column becomes its moving median over ``window`` samples. If ``trend`` is given, the moving
@@ -254,26 +229,48 @@ class SlidingMoments(_PerSeries):
         Odd number of samples, larger than ``window``.
     scale : "robust", "noise", "standard" or None
         See :class:`HermiteMoments`. None keeps the units of the data.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters or data, and for ``transform`` before ``fit``.
+
+    See Also
+    --------
+    HermiteMoments : bounded features of the smoothed columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SlidingMoments(3).fit_transform(np.array([[0.0], [0.0], [9.0], [0.0]]))[:, 0].tolist()
+    [0.0, 0.0, 0.0, 0.0]
     """
 
     window: Annotated[int, _ODD] = 3
     trend: Annotated[int | None, OneOf(None, _ODD)] = None
     scale: Annotated[Scale | None, OneOf(*_SCALES, None)] = None
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters, and remember the number and the names of the columns."""
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Half of the longer window, on both sides; with a scale, the whole recording."""
+        half = max(self.window, self.trend or 0) // 2
+        return (half, half) if self.scale is None else None
+
+    def begin(self, X: Any) -> list[NDArray[np.float64]]:
+        """Check the parameters, remember the columns, and return the recordings."""
         check_parameters(self)
         if self.trend is not None and self.trend <= self.window:
             raise ValueError(
                 f"SlidingMoments needs a trend above the window of {self.window} samples, got "
                 f"{self.trend}."
             )
-        return super().fit(X)
+        return super().begin(X)
 
     def _names(self) -> list[str]:
         return [f"median{self.window}"]
 
-    def _features(self, X: NDArray) -> NDArray:
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
+        """Smooth one recording, (T, P)."""
         from scipy.ndimage import median_filter
 
         exponents = binary_exponents(X)
@@ -294,7 +291,7 @@ class SlidingMoments(_PerSeries):
 
 
 @dataclass(eq=False, repr=False)
-class SoftThresholds(_PerSeries):
+class SoftThresholds(_PerColumn):
     """Soft-thresholded columns sign(x) · (|x| − t)₊, for several thresholds t.
 
     Deviations below t, such as slow waves, vanish. A nonnegative combination of these features is a
@@ -311,6 +308,21 @@ class SoftThresholds(_PerSeries):
         The thresholds, in units of x. The threshold 0 gives x itself.
     saturation : float > 0, optional
         The value s, in units of x. None means no saturation.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters or data, and for ``transform`` before ``fit``.
+
+    See Also
+    --------
+    SlidingMoments : removes outliers first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SoftThresholds((0.0, 2.0)).fit_transform(np.array([[1.0], [-5.0]])).tolist()
+    [[1.0, 0.0], [-5.0, -3.0]]
     """
 
     thresholds: Annotated[
@@ -321,7 +333,8 @@ class SoftThresholds(_PerSeries):
     def _names(self) -> list[str]:
         return [f"above{t:g}" for t in self.thresholds]
 
-    def _features(self, X: NDArray) -> NDArray:
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute the thresholded columns of one recording, (T, P·thresholds)."""
         excess = np.maximum(np.abs(X)[..., None] - np.asarray(self.thresholds, dtype=float), 0.0)
         if self.saturation is not None:
             excess = self.saturation * np.log1p(excess / self.saturation)

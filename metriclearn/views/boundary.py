@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.running.parameters import Each, OneOf, Whole, check_scale, needs, real_array
+from metriclearn.views.plain import SEQUENCES, StatelessTransformer
+from metriclearn.views.windows import window_moments
 
 
 @dataclass(eq=False, repr=False)
@@ -65,20 +65,13 @@ class BoundaryFeatures(StatelessTransformer):
     unit: Annotated[str, OneOf("sequence", "data")] = "sequence"
 
     @property
-    def looks_back(self) -> int | None:
-        """The row of a position depends on this many samples before it.
+    def reach(self) -> tuple[int, int] | None:
+        """The row of a position depends on this many samples before it, and from it on.
 
         None means that the row depends on the whole sequence.
         """
-        return max(self.windows, default=0) if self.unit == "data" else None
-
-    @property
-    def looks_ahead(self) -> int | None:
-        """The row of a position depends on this many samples from the position on.
-
-        None means that the row depends on the whole sequence.
-        """
-        return self.looks_back
+        longest = max(self.windows, default=0)
+        return (longest, longest) if self.unit == "data" else None
 
     @needs
     def transform(self, X: Annotated[Sequence[ArrayLike], SEQUENCES]) -> list[NDArray[np.float64]]:
@@ -99,7 +92,7 @@ class BoundaryFeatures(StatelessTransformer):
         t, columns = np.arange(1, T), []
         for window in self.windows:
             h = min(window, T)
-            means, scatters = _window_moments(Z, h)
+            means, scatters = window_moments(Z, h)
             sides = []
             for b in (t, t + h):
                 size = (np.minimum(b, T) - np.maximum(b - h, 0))[:, None]
@@ -114,51 +107,3 @@ class BoundaryFeatures(StatelessTransformer):
         rows = np.zeros((T + 1, len(columns)))
         rows[1:T] = np.reshape(columns, (len(columns), T - 1)).T
         return rows
-
-
-@njit(nogil=True, cache=True)
-def _window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
-    """Compute the mean and Σ(z − mean)² of the rows b−h … b−1, for every b < T + h.
-
-    Returns two arrays (T+h, P). Rows that do not exist are left out. No large numbers are
-    subtracted from each other, so even a high jump causes no rounding error in the windows after
-    it. Every window consists of the end of one block of h rows and the beginning of the next.
-    Welford's updates give the moments of these two parts, and Chan's formula combines them. The
-    cost is O(TP).
-
-    References
-    ----------
-    Chan, Golub & LeVeque, Algorithms for computing the sample variance, The American Statistician
-    37, 1983.
-    """
-    T, P = Z.shape
-    means, scatters = np.zeros((T + h, P)), np.zeros((T + h, P))
-    # moments of the rows from row a to the end of the block of row a
-    end_means, end_scatters = Z.copy(), np.zeros((T, P))
-    for a in range(T - 2, -1, -1):
-        if (a + 1) % h:
-            n = min(h - a % h, T - a)
-            for p in range(P):
-                step = Z[a, p] - end_means[a + 1, p]
-                end_means[a, p] = end_means[a + 1, p] + step / n
-                end_scatters[a, p] = end_scatters[a + 1, p] + step * (Z[a, p] - end_means[a, p])
-    mean, scatter = np.zeros(P), np.zeros(P)  # of the block of row b−1, up to that row
-    for b in range(1, T + h):
-        n = (min(b, T) - 1) % h + 1
-        start, first = min(b, T) - n, max(b - h, 0)
-        for p in range(P):
-            if b <= T:
-                if n == 1:
-                    mean[p] = scatter[p] = 0.0
-                step = Z[b - 1, p] - mean[p]
-                mean[p] += step / n
-                scatter[p] += step * (Z[b - 1, p] - mean[p])
-            if first == start:
-                means[b, p], scatters[b, p] = mean[p], scatter[p]
-            else:
-                means[b, p], scatters[b, p] = end_means[first, p], end_scatters[first, p]
-            if first < start:
-                m, gap = start - first, mean[p] - end_means[first, p]
-                means[b, p] += gap * (n / (m + n))
-                scatters[b, p] += scatter[p] + gap * gap * (m * n / (m + n))
-    return means, scatters

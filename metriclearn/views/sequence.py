@@ -10,9 +10,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
-from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.running.parameters import Each, OneOf, Whole, needs, real_array
+from metriclearn.views.hermite import binary_exponents, noise_scale, robust_scale
+from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 
 _BLOCK = 2**18  # numbers at a time
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
@@ -94,12 +94,12 @@ class SequenceFeatures(StatelessTransformer):
     window: Annotated[int | None, OneOf(None, Whole(1))] = None
 
     @property
-    def looks_back(self) -> int | None:
-        """The row of a position depends on this many samples before it.
+    def reach(self) -> tuple[int, int] | None:
+        """The row of a position depends on this many samples before it, and from it on.
 
         None means that the row depends on the whole sequence.
         """
-        return self.window
+        return None if self.window is None else (self.window, 0)
 
     @needs
     def transform(

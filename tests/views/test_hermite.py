@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import hermite, hermite_e
 from sklearn.base import clone
 
-from metriclearn.features.hermite import (
+from metriclearn.views.hermite import (
     HermiteMoments,
     SlidingMoments,
     SoftThresholds,
@@ -17,7 +16,7 @@ from metriclearn.features.hermite import (
     noise_scale,
     robust_scale,
 )
-from metriclearn.features.sequence import SEQUENCE_FEATURES, SequenceFeatures
+from metriclearn.views.sequence import SEQUENCE_FEATURES, SequenceFeatures
 
 
 def test_orthonormal_by_quadrature_up_to_order_50() -> None:
@@ -92,17 +91,6 @@ def test_columns_names_and_values() -> None:
     assert clone(moments).get_params() == moments.get_params()
 
 
-def test_every_series_has_its_own_scale() -> None:
-    rng = np.random.default_rng(2)
-    series = [rng.normal(size=(40, 1)), rng.normal(size=(30, 1))]
-    moments = HermiteMoments(3, scale="noise").fit(series)
-    plain = moments.transform(series)
-    other = moments.transform([100 + 7 * series[0], -series[1]])
-    np.testing.assert_allclose(plain[0], other[0], atol=1e-10)
-    np.testing.assert_allclose(plain[1] * [-1, 1, -1], other[1], atol=1e-10)
-    assert [z.shape for z in plain] == [(40, 3), (30, 3)]
-
-
 def test_fixed_scale_is_not_centered_and_constants_are_finite() -> None:
     X = np.full((5, 1), 2.0)
     np.testing.assert_allclose(
@@ -126,36 +114,29 @@ def test_sliding_median_by_hand() -> None:
     # an offset in one column leaves the other alone
     both = SlidingMoments(3).fit_transform(np.hstack([X, X + 5]))
     np.testing.assert_array_equal(both[:, 1] - 5, both[:, 0])
-
-
-def test_sliding_median_in_units_of_the_noise_before_smoothing() -> None:
-    rng = np.random.default_rng(4)
-    X = rng.normal(7, 3, (501, 1))
-    found = SlidingMoments(3, scale="noise").fit_transform(X)
-    smooth = SlidingMoments(3).fit_transform(X)
+    X = np.random.default_rng(4).normal(7, 3, (501, 1))  # units of the noise before smoothing
+    found, smooth = (SlidingMoments(3, scale=s).fit_transform(X) for s in ("noise", None))
     np.testing.assert_allclose(found, (smooth - np.median(smooth)) / noise_scale(X))
 
 
 def test_soft_thresholds_by_hand() -> None:
     X = np.array([[-3.0, 0.5], [1.0, 2.5], [0.0, -1.0]])
-    found = SoftThresholds((0, 2)).fit_transform(X)
+    view = SoftThresholds((0, 2))
+    found = view.fit_transform(X)
     np.testing.assert_array_equal(found, [[-3, -1, 0.5, 0], [1, 0, 2.5, 0.5], [0, 0, -1, 0]])
-    names = SoftThresholds((0, 2)).fit(X).get_feature_names_out(["a", "b"])
-    assert names.tolist() == ["above0_a", "above2_a", "above0_b", "above2_b"]
-
-
-def test_saturated_excess_grows_as_its_logarithm() -> None:
+    names = ["above0_a", "above2_a", "above0_b", "above2_b"]
+    assert view.get_feature_names_out(["a", "b"]).tolist() == names
     X = np.array([[1.0], [1 + 1e-9], [-3.0], [1 + 2 * np.expm1(9.0)], [1e50]])
     found = SoftThresholds((1,), saturation=2.0).fit_transform(X)[:, 0]
     np.testing.assert_allclose(found[:4], [0, 1e-9, -2 * np.log(2), 18], rtol=1e-6)
-    assert found[4] < 250
+    assert found[4] < 250  # the excess grows as its logarithm
 
 
 UNITS = [2.0**-1000, 1e-300, 1e-9, 1.0, 1e150, 2.0**1000]
 
 
 @pytest.mark.parametrize(
-    "transformer",
+    "view",
     [
         HermiteMoments(50),
         HermiteMoments(50, "noise", "paper"),
@@ -164,12 +145,13 @@ UNITS = [2.0**-1000, 1e-300, 1e-9, 1.0, 1e150, 2.0**1000]
     ],
     ids=["robust", "paper", "standard", "sliding"],
 )
-def test_units_do_not_matter_however_large_or_small(transformer) -> None:
+def test_every_series_has_its_own_unit_however_large_or_small(view) -> None:
     X = np.random.default_rng(3).normal(size=(60, 2))
-    expected = transformer.fit_transform(X)
+    expected = view.fit_transform(X)
     assert np.isfinite(expected).all()
-    for unit in UNITS:
-        np.testing.assert_allclose(transformer.fit_transform(unit * X), expected, rtol=1e-9)
+    for rows in view.transform([unit * X for unit in UNITS]):
+        np.testing.assert_allclose(rows, expected, rtol=1e-9)
+    np.testing.assert_allclose(view.transform(100 + 7 * X), expected, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("error")
@@ -198,50 +180,13 @@ def test_trend_out_of_range_is_refused_where_no_scale_prevents_it() -> None:
     assert np.isfinite(SlidingMoments(1, trend=9, scale="standard").fit_transform(X)).all()
 
 
-BAD: list[tuple[Any, str]] = [
-    *((HermiteMoments(n), "HermiteMoments needs") for n in (0, True, 2.5)),
-    *((HermiteMoments(scale=s), "HermiteMoments needs") for s in ("mad", None, -1.0, np.nan)),
-    *((HermiteMoments(width=width), "HermiteMoments needs") for width in (0, "wide")),
-    (HermiteMoments(normalization="x"), "HermiteMoments needs"),
-    *((SlidingMoments(window), "needs an odd|needs a trend above") for window in (2, 0, None)),
-    (SlidingMoments(5, trend=5), "needs an odd|needs a trend above"),
-    (SlidingMoments(3, scale="mad"), 'scale="robust"'),
-    *((SoftThresholds(bad), "at least 0") for bad in ((-1.0,), (), 1.0, "12", None, (np.nan,))),
-    *(
-        (SoftThresholds(saturation=bad), "saturation=None or a positive")
-        for bad in (0, -1.0, np.inf)
-    ),
-]
-
-
-@pytest.mark.parametrize(("transformer", "sentence"), BAD)
-def test_bad_parameters(transformer, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        transformer.fit(np.ones((3, 1)))
-
-
-@pytest.mark.parametrize(
-    ("x", "n", "normalization", "sentence"),
-    [
-        (0.0, 0, "paper", "needs a whole n_functions of at least 1, got 0"),
-        (np.nan, 2, "paper", "needs finite numbers, got NaN at row 0 of x"),
-        (0.0, 2, "orthonormall", 'needs normalization="orthonormal" or "paper", got'),
-        (0.3, 160, "paper", "use normalization='ortho"),
-    ],
-)
-def test_bad_arguments_and_constants_that_are_too_large(x, n, normalization, sentence) -> None:
-    with pytest.raises(ValueError, match=f"hermite_functions .*{sentence}"):
-        hermite_functions(np.array([x]), n, normalization)
-
-
 def test_features_of_the_samples_before_every_position() -> None:
     X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 5.0, 0.1] + 7.0
     feature = SequenceFeatures(tuple(SEQUENCE_FEATURES), window=8)
     (rows,), whole = feature.transform([X]), SequenceFeatures(tuple(SEQUENCE_FEATURES))
     expected = whole.transform([X[max(0, t - 8) : max(t, 1)] for t in range(61)])
     np.testing.assert_allclose(rows, expected, rtol=1e-12)
-    assert feature.looks_back == 8
-    assert whole.looks_back is None
+    assert (feature.reach, whole.reach) == ((8, 0), None)
     assert len(SequenceFeatures(window=99).transform([X[:1]])[0]) == 2
 
 

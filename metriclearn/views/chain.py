@@ -1,0 +1,233 @@
+"""Chains and unions: several views as one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Each, Of, check_parameters, real_array, shown
+from metriclearn.views.plain import is_one
+
+Views = Annotated[
+    Sequence[Any], Each(Of("fit_transform", "OwnScale()"), "a list of {name}", least=1)
+]
+
+
+class _Composed(TransformerMixin, ComponentParameters, ABC):
+    """Several views as one. ``views_`` holds a fitted copy of each."""
+
+    views: Sequence[Any]
+    views_: list[Any]
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of the training recordings."""
+        check_is_fitted(self, "views_")
+        return self.views_[0].n_features_in_
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Fit all views."""
+        self.fit_transform(X, y, groups)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Compute the rows of every recording."""
+        check_is_fitted(self, "views_")
+        return self._applied(self._rows, X)
+
+    def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:
+        """Fit all views, and compute the rows of the training recordings."""
+        check_parameters(self)
+        views = [clone(view) for view in self.views]
+        found = self._applied(lambda tables: self._learn(views, tables, y, groups), X)
+        self.views_ = views
+        return found
+
+    @available_if(lambda self: any(hasattr(view, "kept") for view in self.views))
+    def kept(self, X: Any) -> Any:
+        """Return the numbers of the rows that all views keep, for every recording."""
+        check_is_fitted(self, "views_")
+        return self._applied(self._kept, X)
+
+    def _applied(self, function: Callable[[list[Any]], list[Any]], X: Any) -> Any:
+        """Apply a function of a list of recordings to such a list, or to a single one."""
+        if not is_one(X):
+            return function(list(X))
+        real_array(type(self).__name__, "X", X, allow=("missing",))
+        return function([X])[0]
+
+    @abstractmethod
+    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
+        """Fit the views, and compute the rows of the training recordings."""
+
+    @abstractmethod
+    def _rows(self, X: list[Any]) -> list[NDArray]:
+        """Compute the rows of recordings."""
+
+    @abstractmethod
+    def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
+        """Return the numbers of the rows that are kept."""
+
+
+@dataclass(eq=False, repr=False)
+class Chain(_Composed):
+    """One view after another.
+
+    If a view leaves rows out, the labels follow. Views that read neighbors cannot stand behind it,
+    because they would read across gaps.
+
+    Parameters
+    ----------
+    views : sequence of views
+        The first one reads the recordings, and each of the others reads the rows of the one before.
+
+    Attributes
+    ----------
+    views_ : list of fitted views
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        If a view that reads neighbors follows one that leaves rows out, or if a view cannot use the
+        rows or the labels.
+
+    See Also
+    --------
+    Union : views side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.views import Chain, OwnScale, Windows
+    >>> chain = Chain([OwnScale(), Windows((2, 5))]).fit([np.arange(20.0).reshape(10, 2)])
+    >>> chain.transform([np.arange(8.0).reshape(4, 2)])[0].shape
+    (4, 10)
+    """
+
+    views: Views
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """The sum of the reaches of the views; None if that of one is None."""
+        reaches = [view.reach for view in self.views]
+        return None if None in reaches else (sum(r[0] for r in reaches), sum(r[1] for r in reaches))
+
+    @property
+    def matrix_(self) -> NDArray[np.float64]:
+        """The product of the matrices, if all views are linear."""
+        return reduce(lambda product, W: W @ product, [view.matrix_ for view in self.views_])
+
+    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
+        gaps = None
+        for view in views:
+            if gaps is not None and view.reach not in ((0, 0), None):
+                raise _across(gaps, view)
+            rows = view.fit_transform(X, y, groups)
+            if gaps is not None and view.reach is None and not hasattr(view, "matrix_"):
+                raise _across(gaps, view)
+            if hasattr(view, "kept"):
+                gaps, kept = view, view.kept(X)
+                y = None if y is None else y.at(kept)
+            X = rows
+        return X
+
+    def _rows(self, X: list[Any]) -> list[NDArray]:
+        return reduce(lambda rows, view: view.transform(rows), self.views_, X)
+
+    def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
+        kept = [np.arange(len(one)) for one in X]
+        for view in self.views_:
+            if hasattr(view, "kept"):
+                kept = [before[now] for before, now in zip(kept, view.kept(X))]
+            X = view.transform(X)
+        return kept
+
+
+@dataclass(eq=False, repr=False)
+class Union(_Composed):
+    """The columns of several views of the same recordings, side by side.
+
+    Only rows that all views keep are kept.
+
+    Parameters
+    ----------
+    views : sequence of views
+
+    Attributes
+    ----------
+    views_ : list of fitted views
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        If a view cannot use the recordings or the labels.
+
+    See Also
+    --------
+    Chain : one view after another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.views import Columns, OwnScale, Union
+    >>> union = Union([Columns(0, 1), OwnScale()]).fit([np.arange(20.0).reshape(10, 2)])
+    >>> union.transform([np.arange(8.0).reshape(4, 2)])[0].shape
+    (4, 3)
+    """
+
+    views: Views
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """The largest reach of the views; None if that of one is None."""
+        reaches = [view.reach for view in self.views]
+        return None if None in reaches else (max(r[0] for r in reaches), max(r[1] for r in reaches))
+
+    @property
+    def matrix_(self) -> NDArray[np.float64]:
+        """The matrices of the views, one above the other, if all views are linear."""
+        return np.vstack([view.matrix_ for view in self.views_])
+
+    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
+        rows = [view.fit_transform(X, y, groups) for view in views]
+        return _side_by_side(views, X, rows)
+
+    def _rows(self, X: list[Any]) -> list[NDArray]:
+        return _side_by_side(self.views_, X, [view.transform(X) for view in self.views_])
+
+    def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
+        return [reduce(np.intersect1d, one) for one in zip(*_kept_by(self.views_, X))]
+
+
+def _across(gaps: Any, view: Any) -> ValueError:
+    return ValueError(
+        f"Chain needs views of single rows behind {shown(gaps)}, which leaves rows out, but "
+        f"{shown(view)} would read across gaps; take Fill, or put this view first."
+    )
+
+
+def _kept_by(views: list[Any], X: list[Any]) -> list[list[NDArray[np.int64]]]:
+    """Return the numbers of the rows that each view keeps of every recording."""
+    whole = [np.arange(len(one)) for one in X]
+    return [view.kept(X) if hasattr(view, "kept") else whole for view in views]
+
+
+def _side_by_side(views: list[Any], X: list[Any], rows: list[list[NDArray]]) -> list[NDArray]:
+    """Join the columns of the views, in the rows that all of them keep."""
+    tables = []
+    for kept, parts in zip(zip(*_kept_by(views, X)), zip(*rows)):
+        common = reduce(np.intersect1d, kept)
+        tables.append(np.hstack([part[np.searchsorted(k, common)] for k, part in zip(kept, parts)]))
+    return tables

@@ -1,0 +1,92 @@
+"""Each: apply a transformer of scikit-learn, such as PCA, to lists of recordings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.running.parameters import Of
+from metriclearn.views.plain import PlainView, is_one
+
+_LARGEST = 1e150
+
+
+@dataclass(eq=False, repr=False)
+class Each(PlainView):
+    """Apply a transformer of scikit-learn to every row of every recording.
+
+    Transformers of scikit-learn take one array. ``Each`` fits such a transformer to the rows of all
+    recordings together, and then transforms each recording. So the transformer can be used with a
+    learner of recordings.
+
+    Parameters
+    ----------
+    transformer : transformer
+        A transformer such as ``PCA(10)``. A scaler is not needed, since learners standardize
+        features themselves.
+
+    Attributes
+    ----------
+    transformer_ : fitted transformer
+
+    Raises
+    ------
+    ValueError
+        If a recording is not a table of finite numbers, or if recordings differ in the number of
+        columns.
+    TypeError
+        If a value is not a real number.
+
+    See Also
+    --------
+    ChangePointMetricLearner : standardizes features itself.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.views import Each
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(random_state=0)
+    >>> pipeline = make_pipeline(Each(PCA(5)), ChangePointMetricLearner())
+    >>> pipeline.fit(data.sequences, data.labels)[-1].components_.shape[1]
+    5
+    """
+
+    transformer: Annotated[Any, Of("transform", "PCA(10)")]
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Fit the transformer to all rows. ``y`` and ``groups`` are not used."""
+        arrays = self.begin(X)
+        if max(np.abs(array).max() for array in arrays) > _LARGEST:
+            raise ValueError(
+                f"{type(self).__name__} needs numbers up to {_LARGEST:g}, whose squares can be "
+                "added, got larger ones; change the unit of the data."
+            )
+        # Data frames keep their names.
+        self.transformer_ = clone(self.transformer).fit(X if is_one(X) else np.vstack(arrays))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Transform every recording."""
+        check_is_fitted(self)
+        arrays = self.read(X)
+        return self.rows(X) if is_one(X) else list(map(self.rows, arrays))
+
+    def rows(self, X: Any) -> Any:
+        """Transform one recording."""
+        return self.transformer_.transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Return the names of the new columns, as the fitted transformer gives them."""
+        return self.transformer_.get_feature_names_out(input_features)
+
+
+class EachSample(Each):
+    __doc__ = Each.__doc__

@@ -1,0 +1,172 @@
+"""Views: rows → rows. The protocol, and bases of views and of transformers that learn nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array
+
+if TYPE_CHECKING:
+    from metriclearn.views.gaps import Labels
+
+SEQUENCES = Needs(
+    "a list {name} of sequences", lambda X: not isinstance(X, (str, bytes)) and len(X) >= 0
+)
+
+
+class StatelessTransformer(  # type: ignore[call-arg]
+    TransformerMixin, ComponentParameters, auto_wrap_output_keys=None
+):
+    """A transformer that learns nothing: ``transform`` works without ``fit``."""
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the parameters. Nothing is learned."""
+        check_parameters(self)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        return tags
+
+
+class View(Protocol):
+    """Turns rows into rows. ``X`` is a list of recordings, (T_i, P) arrays.
+
+    A view that leaves rows out also has ``kept(X)``, the numbers of the rows that it keeps. A
+    linear view has ``matrix_``, the matrix W of its rows X Wᵀ.
+
+    See Also
+    --------
+    PlainView : the base of views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.views import OwnScale, View
+    >>> view: View = OwnScale()
+    >>> view.fit_transform([np.array([[0.0], [2.0]])])[0].tolist()
+    [[-1.0], [1.0]]
+    """
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """How many rows before and after a row the view reads to compute it.
+
+        None means that a row depends on the whole recording.
+        """
+        ...
+
+    def fit(self, X: Any, y: Labels | None = None, groups: ArrayLike | None = None) -> Self:
+        """Learn from the training recordings."""
+        ...
+
+    def transform(self, X: Any) -> Any:
+        """Compute the rows of recordings that are new to the view."""
+        ...
+
+    def fit_transform(
+        self, X: Any, y: Labels | None = None, groups: ArrayLike | None = None
+    ) -> Any:
+        """Fit the view, and compute the rows of the training recordings.
+
+        A view that is fitted to labels computes them with models that have not seen the group of
+        the recording.
+        """
+        ...
+
+
+class PlainView(TransformerMixin, ComponentParameters, ABC):
+    """Base of views: reads recordings, and computes the rows of each by :meth:`rows`.
+
+    All methods take a list of recordings, or a single (T, P) array or data frame. For a single one,
+    ``transform`` returns a single array. A subclass defines :meth:`rows`, and :attr:`reach` unless
+    it is (0, 0). A view that learns also defines ``fit``, which calls :meth:`begin` first. A view
+    that learns from labels defines ``fit_transform``, too.
+
+    See Also
+    --------
+    View : the protocol.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.views import PlainView
+    >>> class Squares(PlainView):
+    ...     def rows(self, X):
+    ...         return X**2
+    >>> Squares().fit_transform([np.array([[1.0], [3.0]])])[0].tolist()
+    [[1.0], [9.0]]
+    """
+
+    # Whether recordings may contain NaN.
+    missing: ClassVar[bool] = False
+    n_features_in_: int
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """How many rows before and after a row the view reads; None: the whole recording."""
+        return 0, 0
+
+    @abstractmethod
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute the rows of one recording (T, P)."""
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Check the parameters, and remember the number and the names of the columns."""
+        self.begin(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Compute the rows of every recording. Recordings need the columns that ``fit`` saw."""
+        check_is_fitted(self)
+        arrays = self.read(X)
+        return self.rows(arrays[0]) if is_one(X) else list(map(self.rows, arrays))
+
+    def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:
+        """Fit the view, and compute the rows of the training recordings."""
+        return self.fit(X, y, groups).transform(X)
+
+    def begin(self, X: Any) -> list[NDArray[np.float64]]:
+        """Check the parameters, remember the columns, and return the recordings."""
+        check_parameters(self)
+        return self.read(X, fitting=True)
+
+    def read(self, X: Any, *, fitting: bool = False) -> list[NDArray[np.float64]]:
+        """Return the recordings as arrays of the same columns. Raises ValueError for others."""
+        who, one = type(self).__name__, is_one(X)
+        tables = [X] if one else list(X)
+        if not tables:
+            raise ValueError(f"{who} needs a list of (T, P) arrays, got an empty list.")
+        allow = ("missing",) if self.missing else ()
+        arrays = []
+        for i, table in enumerate(tables):
+            place = "X" if one else f"recording {i}"
+            arrays.append(real_array(who, place, table, allow=allow))
+            validate_data(self, table, reset=fitting and i == 0, skip_check_array=True)
+        return arrays
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing
+        return tags
+
+
+def is_one(X: Any) -> bool:
+    """Return whether X is a single table, and not a list of tables or a (N, T, P) array."""
+    if hasattr(X, "columns"):
+        return True
+    if hasattr(X, "ndim"):
+        return X.ndim != 3
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and dimensions(X[0]) != 2
+    return not (hasattr(X, "__len__") and hasattr(X, "__getitem__"))

@@ -1,0 +1,333 @@
+"""Every view: chunks, reach, copies, files, held-out training rows, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import metriclearn as ml
+from metriclearn import baselines, views
+from metriclearn.views import Chain, Fill, Labels, LeaveOut, Neighbors, OwnScale, Posteriors, Union
+from metriclearn.views.fourier import primal_svm
+from metriclearn.views.hermite import hermite_functions
+
+RANDOM = np.random.default_rng(0)
+NAMES = [np.repeat(RANDOM.permutation(3), RANDOM.integers(12, 20, 3)) for _ in range(6)]
+X = [np.cumsum(RANDOM.normal(size=(len(y), 3)), axis=0) / 3 + 2.0 * y[:, None] for y in NAMES]
+GROUPS = np.repeat([0, 1, 2], 2)
+LABELS = Labels([ml.Partition.from_runs(y) for y in NAMES], NAMES, np.array(["a", "b", "c"]))
+ENDS = LABELS.partitions[0].change_points
+LOGISTIC = LogisticRegression(C=0.1)
+# Name of a row of the table -> the view
+VIEWS: dict[str, Any] = {
+    "Columns": views.Columns(1, 3),
+    "Each": views.Each(PCA(2)),
+    "ExpectedBoundaries": views.ExpectedBoundaries(LOGISTIC, n_folds=3),
+    "Fill": Fill(),
+    "Fill, short gaps": Fill(longest=3),
+    "HermiteMoments": views.HermiteMoments(2),
+    "HermiteMoments, fixed scale": views.HermiteMoments(2, scale=2.0),
+    "LeaveOut": LeaveOut(),
+    "Metric": views.Metric(baselines.PrincipalComponents(2)),
+    "Neighbors": Neighbors(3),
+    "OwnScale": OwnScale(),
+    "Posteriors": Posteriors(LOGISTIC, context=2, n_folds=3),
+    "Posteriors that memorize": Posteriors(
+        DecisionTreeClassifier(random_state=0), context=0, n_folds=3
+    ),
+    "RandomFourierFeatures": views.RandomFourierFeatures(4, random_state=0),
+    "SlidingMoments": views.SlidingMoments(3, trend=9),
+    "SlidingMoments, scaled": views.SlidingMoments(3, scale="noise"),
+    "SoftThresholds": views.SoftThresholds((0.0, 1.0)),
+    "Whiten": views.Whiten(),
+    "Whiten, total": views.Whiten(0.5, 2, 1.0),
+    "Windows": views.Windows((1, 4)),
+    "whitening behind gaps": Chain([LeaveOut(), views.Whiten()]),
+    "posteriors over filled gaps": Chain([Fill(3), Posteriors(LOGISTIC, context=2, n_folds=3)]),
+    "windows in one's own scale": Chain([OwnScale(), views.Windows((2, 5))]),
+    "windows of windows": Chain([views.Windows((1,)), Neighbors(2)]),
+    "columns, then whitened": Chain([views.Columns(0, 2), views.Whiten()]),
+    "posteriors and columns": Union([Posteriors(LOGISTIC, 2, 3), views.Columns(0, 2)]),
+    "two linear views": Union([views.Whiten(), views.Columns(0, 2)]),
+    "known rows twice": Union([LeaveOut(), Chain([LeaveOut(), views.Columns(0, 1)])]),
+}
+EACH = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+
+
+def reads_gaps(view: Any) -> bool:
+    return any(isinstance(part, (Fill, LeaveOut)) for part in [view, *getattr(view, "views", [])])
+
+
+def data_of(view: Any) -> list[NDArray]:
+    """Recordings, with gaps of at most three rows for views that read gaps."""
+    arrays = [x.copy() for x in X]
+    for x in arrays if reads_gaps(view) or "known" in str(view) else ():
+        x[5:8, 0] = x[20, 1] = x[-1, 2] = np.nan
+    return arrays
+
+
+def fitted(view: Any) -> Any:
+    return clone(view).fit(data_of(view), LABELS, GROUPS)
+
+
+def kept(view: Any, x: NDArray) -> NDArray:
+    return view.kept([x])[0] if hasattr(view, "kept") else np.arange(len(x))
+
+
+@EACH
+def test_chunks_with_the_rows_in_reach_give_the_rows_of_the_batch(view: Any) -> None:
+    view = fitted(view)
+    x = data_of(view)[0]
+    (batch,), places = view.transform([x]), kept(view, x)
+    assert len(batch) == len(places)
+    if view.reach is None:
+        return
+    before, after = view.reach
+    for start in range(0, len(x), 9):
+        low, stop = max(0, start - before), min(len(x), start + 9)
+        chunk = x[low : min(len(x), stop + after)]
+        (rows,), numbers = view.transform([chunk]), kept(view, chunk) + low
+        here, there = (start <= numbers) & (numbers < stop), (start <= places) & (places < stop)
+        np.testing.assert_array_equal(numbers[here], places[there])
+        np.testing.assert_allclose(rows[here], batch[there], rtol=1e-9, atol=1e-12)
+
+
+@EACH
+def test_a_changed_row_changes_the_rows_in_reach_and_no_others(view: Any) -> None:
+    view = fitted(view)
+    x = data_of(view)[0]
+    other, t = x.copy(), 26
+    other[t] += 50.0
+    places = kept(view, x)
+    (rows,), (changed,) = view.transform([x]), view.transform([other])
+    touched = places[(rows != changed).any(axis=1)]
+    assert len(touched)
+    if view.reach is None:
+        assert np.abs(touched - t).max() > 8 or isinstance(view, Fill)
+        return
+    before, after = view.reach
+    assert t - after <= touched.min()
+    assert touched.max() <= t + before
+    if not reads_gaps(view) and not isinstance(view, views.SlidingMoments):
+        assert (touched.min(), touched.max()) == (t - after, t + before)
+
+
+@EACH
+def test_a_copy_a_file_and_a_second_fit_give_the_same_rows(view: Any, tmp_path: Path) -> None:
+    first, arrays = fitted(view), data_of(view)
+    before = [x.copy() for x in arrays]
+    expected = first.transform(arrays)
+    again = clone(first)
+    assert not [name for name in vars(again) if name.endswith("_")]
+    assert again.get_params().keys() == first.get_params().keys()
+    loaded = ml.load(ml.save(first, tmp_path / "view.npz"))
+    for same in (again.fit(arrays, LABELS, GROUPS), loaded, first.fit(arrays, LABELS, GROUPS)):
+        for rows, theirs in zip(same.transform(arrays), expected, strict=True):
+            np.testing.assert_array_equal(rows, theirs)
+    np.testing.assert_array_equal(first.transform(arrays[0]), expected[0])  # a single recording
+    for x, untouched in zip(arrays, before):
+        np.testing.assert_array_equal(x, untouched)
+
+
+@EACH
+def test_training_rows_are_those_of_new_recordings_or_held_out(view: Any) -> None:
+    """The labels of a group leave its own rows as they are, and change those of other groups."""
+    arrays, labels = data_of(view), LABELS
+    rows = clone(view).fit_transform(arrays, LABELS, GROUPS)
+    new = fitted(view).transform(arrays)
+    if not any("Posteriors" in name or "Boundaries" in name for name in str(view).split("(")):
+        assert all(np.array_equal(a, b) for a, b in zip(rows, new))
+        return
+    assert not all(np.array_equal(a, b) for a, b in zip(rows, new))
+    codes = [y[::-1] if g == 1 else y for y, g in zip(NAMES, GROUPS)]
+    labels = Labels([ml.Partition.from_runs(y) for y in codes], codes, LABELS.classes)
+    other = clone(view).fit_transform(arrays, labels, GROUPS)
+    same = [np.array_equal(a, b) for a, b in zip(rows, other)]
+    assert same == (GROUPS == 1).tolist()
+
+
+@EACH
+def test_one_sentence_for_what_no_view_can_use(view: Any) -> None:
+    bad = [([], "empty list"), ([["a"]], "real numbers"), (X[0][:, 0], "dimension"), (None, "X")]
+    for arrays, words in [*bad, ([np.where(X[0] > 3, np.inf, X[0])], "got inf")]:
+        with pytest.raises((ValueError, TypeError), match=words) as raised:
+            clone(view).fit(arrays, LABELS)
+        assert str(raised.value).count(". ") <= 1
+    with pytest.raises(ValueError, match="not fitted"):
+        clone(view).transform(X)
+    with pytest.raises(ValueError, match=r"has 2 features, but \w+ is expecting 3"):
+        fitted(view).transform([x[:, :2] for x in X])
+
+
+NAN = [np.full((3, 1), np.nan)]
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "columns that are not there": (
+        lambda: views.Columns(1, 4).fit(X),
+        "Columns needs start < stop ≤ 3 columns, got 1 and 4.",
+    ),
+    "no transformer": (lambda: views.Each(3).fit(X), "Each needs a transformer such as PCA(10)"),
+    "squares that overflow": (
+        lambda: views.Each(PCA(2)).fit([x * 1e200 for x in X]),
+        "Each needs numbers up to 1e+150",
+    ),
+    "a context below 0": (lambda: Neighbors(-1).fit(X), "Neighbors needs a whole context"),
+    "windows without a row": (lambda: views.Windows((0,)).fit(X), "Windows needs one or more"),
+    "large values": (
+        lambda: views.Windows().fit_transform([x * 1e160 for x in X]),
+        "Windows needs squared distances below 1e300",
+    ),
+    "no row without NaN": (
+        lambda: LeaveOut().fit(NAN),
+        "LeaveOut needs a row without NaN, but in recording 0 column 0 is NaN in every row; "
+        "leave such columns out, or take Fill.",
+    ),
+    "nothing to fill with": (
+        lambda: Fill().fit(NAN),
+        "Fill needs a number in every column, but column 0 of recording 0 has none",
+    ),
+    "a long gap": (
+        lambda: Fill(1).fit([np.array([[0.0], [np.nan], [np.nan], [1.0]])]),
+        "Fill needs gaps of at most longest=1 rows, got one of 2 in recording 0",
+    ),
+    "NaN": (lambda: OwnScale().fit(NAN), "OwnScale needs finite numbers, got NaN at row 0"),
+    "labels that were not read": (
+        lambda: views.Whiten().fit(X, NAMES),
+        "Whiten learns from labels and needs y as Labels, got list; pass metriclearn.views.Labels",
+    ),
+    "labels of other rows": (
+        lambda: views.Whiten().fit(X[:1], LABELS),
+        "Whiten needs a label for every row, got labels of [",
+    ),
+    "labels that are no names": (
+        lambda: Posteriors().fit(X, Labels(LABELS.partitions)),
+        "Posteriors needs names of the rows, got labels that are not names",
+    ),
+    "a single name": (
+        lambda: Posteriors().fit(X, Labels(LABELS.partitions, [y * 0 for y in NAMES], NAMES[0])),
+        "Posteriors needs samples of two names and more, got fewer",
+    ),
+    "no boundary": (
+        lambda: views.ExpectedBoundaries().fit(
+            X[:1], Labels([ml.Partition.from_runs(X[0][:, 0] * 0)])
+        ),
+        "ExpectedBoundaries needs a labeled boundary, got none",
+    ),
+    "constant columns": (
+        lambda: views.Whiten().fit([x * 0 for x in X], LABELS),
+        "Whiten needs features that vary within some data set",
+    ),
+    "regions alone": (
+        lambda: views.Whiten().fit(
+            X[:1], Labels([ml.PartialPartition(len(X[0]), regions=[(0, 20, ml.AT_LEAST_ONE)])])
+        ),
+        "Whiten needs stretches whose segments are known, got only regions",
+    ),
+    "neighbors across gaps": (
+        lambda: Chain([LeaveOut(), Neighbors(1)]).fit(X),
+        "Chain needs views of single rows behind LeaveOut(), which leaves rows out, but "
+        "Neighbors(context=1) would read across gaps; take Fill, or put this view first.",
+    ),
+    "a recording's scale across gaps": (
+        lambda: Chain([LeaveOut(), OwnScale()]).fit(X),
+        "OwnScale() would read across gaps",
+    ),
+    "a series without moments": (
+        lambda: views.HermiteMoments(0).fit(X),
+        "HermiteMoments needs a whole n_moments of at least 1, got 0.",
+    ),
+    "a scale of no kind": (
+        lambda: views.HermiteMoments(scale="mad").fit(X),
+        'HermiteMoments needs scale="robust", "noise", "standard" or a positive number, got',
+    ),
+    "a width of nothing": (
+        lambda: views.HermiteMoments(width=0).fit(X),
+        "HermiteMoments needs a positive width, got 0.",
+    ),
+    "an even window": (
+        lambda: views.SlidingMoments(2).fit(X),
+        "SlidingMoments needs an odd window of at least 1 sample, got 2.",
+    ),
+    "a short trend": (
+        lambda: views.SlidingMoments(5, trend=5).fit(X),
+        "SlidingMoments needs a trend above the window of 5 samples, got 5.",
+    ),
+    "thresholds below 0": (
+        lambda: views.SoftThresholds((-1.0,)).fit(X),
+        "SoftThresholds needs one or more thresholds of at least 0",
+    ),
+    "a saturation of nothing": (
+        lambda: views.SoftThresholds(saturation=0).fit(X),
+        "SoftThresholds needs saturation=None or a positive number, got 0.",
+    ),
+    "no kernel": (
+        lambda: views.RandomFourierFeatures(kernel="poly").fit(X),
+        "RandomFourierFeatures needs kernel=",
+    ),
+    "a metric of other columns": (
+        lambda: views.RandomFourierFeatures(metric=np.eye(2)).fit(X),
+        "RandomFourierFeatures needs a metric that is a positive semi-definite (3, 3) matrix",
+    ),
+    "no metric": (
+        lambda: views.RandomFourierFeatures(metric=[1.0, -1.0, 0.0]).fit(X),
+        "RandomFourierFeatures needs a metric that is a positive semi-definite (3, 3) matrix",
+    ),
+    "no labels of two classes": (
+        lambda: primal_svm([[0.0], [1.0]], [1, 1]),
+        "primal_svm needs labels -1 and +1, both present",
+    ),
+    "no function": (
+        lambda: hermite_functions(0.0, 0),
+        "hermite_functions needs a whole n_functions of at least 1, got 0.",
+    ),
+    "NaN in functions": (
+        lambda: hermite_functions([np.nan], 2),
+        "hermite_functions needs finite numbers, got NaN at row 0 of x",
+    ),
+    "an unknown normalization": (
+        lambda: hermite_functions(0.0, 2, "paper1"),  # type: ignore[arg-type]
+        'hermite_functions needs normalization="orthonormal" or "paper", got',
+    ),
+    "constants beyond double precision": (
+        lambda: hermite_functions(0.3, 160, "paper"),
+        "hermite_functions overflows for the paper's constants of this order; use "
+        "normalization='orthonormal' or fewer functions.",
+    ),
+    "windows of boundaries": (
+        lambda: views.BoundaryFeatures((0,)).fit(),
+        "BoundaryFeatures needs whole windows of at least 1, got (0,).",
+    ),
+    "statistics of boundaries": (
+        lambda: views.BoundaryFeatures(statistics=("median",)).fit(),
+        "BoundaryFeatures needs statistics among mean and deviation, got",
+    ),
+    "no views": (lambda: Chain([]).fit(X), "Chain needs a list of views"),
+    "no view": (lambda: Union([3]).fit(X), "Union needs a list of views"),
+}
+
+
+@pytest.mark.parametrize(("call", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
+        call()
+    assert str(raised.value).count(". ") == 0
+
+
+def test_the_table_has_all_views() -> None:
+    tested = {
+        type(part).__name__
+        for view in VIEWS.values()
+        for part in [view, *getattr(view, "views", [])]
+    }
+    others = {"BoundaryFeatures", "SequenceFeatures", "Labels", "PlainView", "View"}
+    public = {name for name in dir(views) if name[0].isupper()} - others
+    assert tested == public

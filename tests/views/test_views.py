@@ -1,0 +1,244 @@
+"""What views compute, by definition; labels and answers around rows that are left out."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import metriclearn as ml
+from metriclearn import views
+from metriclearn.datasets import make_change_points
+from metriclearn.problem import regions
+from metriclearn.views.gaps import borders, placed, placed_labels, restriction
+from tests.exhaustive import all_segmentations, labels_of
+
+DATA = make_change_points(5, 120, 4, 2, (4, 6), random_state=0)
+LABELS = views.Labels([ml.Partition.from_runs(y) for y in DATA.labels])
+
+
+def test_own_scale_removes_unit_and_offset() -> None:
+    X = np.random.default_rng(0).normal(5.0, [1.0, 30.0, 1.0], (50, 3))
+    X[:, 2] = 0.1  # constant
+    first, second = views.OwnScale().fit_transform([X, 7.0 * X + 3.0])
+    np.testing.assert_allclose(first[:, :2].std(axis=0), 1.0)
+    np.testing.assert_array_equal(first[:, 2], 0.0)
+    np.testing.assert_allclose(first, second, atol=1e-12)
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 40])
+def test_windows_by_their_definition(T: int) -> None:
+    X = np.random.default_rng(T).normal(size=(T, 2)) + 1e6
+    (rows,) = views.Windows((1, 6)).fit_transform([X])
+    for t in range(T):
+        expected = [X[t]]
+        for h in (1, 6):
+            window = X[max(0, t - h) : t + h + 1]
+            expected += [window.mean(axis=0), window.std(axis=0)]
+        np.testing.assert_allclose(rows[t], np.concatenate(expected), rtol=1e-9, atol=1e-7)
+
+
+def test_neighbors_are_the_standardized_rows_around_a_row() -> None:
+    X = DATA.sequences
+    (rows, *_) = views.Neighbors(2).fit_transform(X)
+    Z = np.pad(
+        (X[0] - np.vstack(X).mean(axis=0)) / np.vstack(X).std(axis=0), ((2, 2), (0, 0)), "edge"
+    )
+    expected = np.hstack([Z[k : k + len(X[0])] for k in range(5)])
+    np.testing.assert_allclose(rows, expected, atol=1e-9)
+
+
+def test_each_is_the_transformer_of_all_rows() -> None:
+    view, expected = views.Each(PCA(3)), PCA(3).fit(np.vstack(DATA.sequences))
+    for rows, X in zip(view.fit_transform(DATA.sequences), DATA.sequences):
+        np.testing.assert_allclose(rows, expected.transform(X), atol=1e-12)
+    assert view.get_feature_names_out().tolist() == ["pca0", "pca1", "pca2"]
+    frame = pd.DataFrame(DATA.sequences[0], columns=list("abcd"))
+    assert views.Each(StandardScaler()).fit(frame).transformer_.feature_names_in_.tolist() == list(
+        "abcd"
+    )
+    pipeline = make_pipeline(ml.EachSample(StandardScaler()), ml.ChangePointMetricLearner())
+    pipeline.fit(DATA.sequences, DATA.labels)
+    plain = ml.ChangePointMetricLearner().fit(DATA.sequences, DATA.labels)
+    for one, other in zip(pipeline.predict(DATA.sequences), plain.predict(DATA.sequences)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_whitened_rows_are_white_within_segments() -> None:
+    rows = views.Whiten(shrinkage=0.0).fit_transform(DATA.sequences, LABELS)
+    residuals = np.vstack([Z - P.project(Z) for Z, P in zip(rows, LABELS.partitions)])
+    np.testing.assert_allclose(residuals.T @ residuals / len(residuals), np.eye(4), atol=1e-8)
+    total = np.vstack([Z - Z.mean(axis=0) for Z in rows])
+    variances = np.diag(total.T @ total)
+    assert (np.diff(variances) <= 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e60, 1e-80])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.filterwarnings("ignore:.*no weight")
+def test_a_learner_on_whitened_rows_is_the_whitened_learner(scale, constant) -> None:
+    """To the last bit, with extreme units and constant columns."""
+    X = [np.insert(x * scale, [2] * constant, 3.0, axis=1) for x in DATA.sequences]
+    view, old = (
+        views.Whiten(n_components=3),
+        ml.WhitenedMetricLearner(n_components=3).fit(X, DATA.labels),
+    )
+    new = old.learner.__class__(**old.learner.get_params(deep=False))
+    new.fit(view.fit_transform(X, LABELS), LABELS.partitions)
+    np.testing.assert_array_equal(new.components_ @ view.matrix_, old.components_)
+    assert new.penalty_ == old.penalty_
+
+
+def test_weights_and_partial_labels_choose_what_whitens() -> None:
+    X, partitions = DATA.sequences, LABELS.partitions
+    weighted = views.Labels(partitions, weights=np.array([2.0, 1.0, 1.0, 1.0, 1.0]))
+    twice = views.Labels([partitions[0], *partitions])
+    np.testing.assert_allclose(
+        views.Whiten().fit(X, weighted).matrix_, views.Whiten().fit([X[0], *X], twice).matrix_
+    )
+    partial = [np.where(np.arange(120) < 60, y, -1) for y in DATA.labels]
+    known = views.Labels([ml.PartialPartition(120, y) for y in partial])
+    within = views.Whiten(shrinkage=0.0).fit_transform(X, known)
+    residuals = np.vstack(
+        [Z[:60] - ml.Partition.from_runs(y[:60]).project(Z[:60]) for Z, y in zip(within, partial)]
+    )
+    np.testing.assert_allclose(residuals.T @ residuals / len(residuals), np.eye(4), atol=1e-8)
+
+
+def test_linear_chains_and_unions_have_the_product_of_matrices() -> None:
+    X = DATA.sequences
+    chain = views.Chain([views.Columns(1, 4), views.Whiten()]).fit(X, LABELS)
+    centered = X[0] - X[0].mean(axis=0)
+    np.testing.assert_allclose(chain.transform(X)[0], centered @ chain.matrix_.T, atol=1e-9)
+    union = views.Union([views.Whiten(), views.Whiten(1.0)]).fit(X, LABELS)
+    np.testing.assert_allclose(union.transform(X)[0], centered @ union.matrix_.T, atol=1e-9)
+    assert not hasattr(views.Chain([views.OwnScale(), views.Whiten()]).fit(X, LABELS), "matrix_")
+
+
+@pytest.mark.parametrize("groups", [None, np.zeros(5, int), np.array([0, 0, 1, 1, 2])])
+def test_posteriors_come_from_models_of_other_groups(groups) -> None:
+    X, codes = DATA.sequences, [y % 3 for y in DATA.labels]
+    labels = views.Labels(LABELS.partitions, codes, np.arange(3))
+    view = views.Posteriors(LogisticRegression(), context=1, n_folds=3)
+    rows = view.fit_transform(X, labels, groups)
+    owners, parts = np.arange(5) if groups is None else groups, [np.zeros(120, int) for _ in X]
+    for fold, (_, out) in enumerate(GroupKFold(3).split(X, groups=owners) if owners[-1] else []):
+        for i in out:
+            parts[i][:] = fold
+    if owners[-1] == 0:  # a single group has three parts of equal length
+        parts = np.split(np.arange(600) // 200, 5)
+    windows, expected = list(map(view.windows_.transform, X)), [np.zeros((120, 3)) for _ in X]
+    for fold, model in enumerate(view.models_):
+        others = [part != fold for part in parts]
+        table = np.vstack([x[rest] for x, rest in zip(windows, others)])
+        names = np.concatenate([code[rest] for code, rest in zip(codes, others)])
+        np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(table, names).coef_)
+        for found, x, rest in zip(expected, windows, others):
+            if not rest.all():
+                found[~rest] = np.log(np.maximum(model.predict_proba(x[~rest]), 1e-3))
+    np.testing.assert_array_equal(rows, expected)
+    mean = np.mean([model.predict_proba(windows[0]) for model in view.models_], axis=0)
+    np.testing.assert_array_equal(view.transform(X)[0], np.log(np.maximum(mean, 1e-3)))
+
+
+def test_expected_boundaries_step_at_boundaries() -> None:
+    train, test = (
+        make_change_points(6, 200, 3, 3, (5, 8), noise=0.3, random_state=s) for s in (1, 2)
+    )
+    partitions = [ml.Partition.from_runs(y) for y in train.labels]
+    partial = [
+        ml.PartialPartition(200, np.where(np.arange(200) < 150, y, -1)) for y in train.labels
+    ]
+    for labels in (partitions, partial):
+        view = views.ExpectedBoundaries(n_folds=3).fit(train.sequences, views.Labels(labels))
+        for x, y in zip(test.sequences, test.labels):
+            stairs = view.transform([x])[0][:, 0]
+            changes = np.flatnonzero(np.diff(y)) + 1
+            assert (np.diff(stairs) >= 0).all()
+            near = [t for t in range(1, 200) if np.abs(changes - t).min() <= view.tolerance_]
+            steps = np.diff(stairs)
+            assert steps[np.array(near) - 1].sum() > 0.6 * steps.sum()
+            assert stairs[-1] == pytest.approx(len(changes), rel=0.5)
+
+
+def test_filled_rows_are_interpolated() -> None:
+    x = np.array([np.nan, 1.0, np.nan, np.nan, 4.0, np.nan])[:, None]
+    (filled,) = views.Fill().fit_transform([np.hstack([x, np.arange(6.0)[:, None]])])
+    np.testing.assert_allclose(filled, np.stack([[1, 1, 2, 3, 4, 4], np.arange(6)], axis=1))
+    far = np.array([[1.7e308], [np.nan], [-1.7e308]])
+    np.testing.assert_array_equal(views.Fill().fit_transform([far])[0][1], 0.0)
+
+
+# -- labels and answers around rows that are left out
+
+KEPT = st.lists(st.booleans(), min_size=7, max_size=7).filter(any).map(np.flatnonzero)
+KINDS = list(regions.KINDS.values())
+
+
+def shadow(ends: tuple[int, ...], kept: np.ndarray) -> ml.Partition:
+    """What is left of a segmentation in the kept rows."""
+    return ml.Partition.from_runs(labels_of(ends)[kept])
+
+
+@settings(deadline=None, max_examples=150)
+@given(KEPT, st.sampled_from(KINDS), st.integers(0, 5), st.integers(2, 7))
+def test_a_region_rules_out_what_no_segmentation_with_gaps_can_be(
+    kept, kind, start, length
+) -> None:
+    stop = min(7, start + length)
+    if stop - start < 2:
+        return
+    truth = ml.PartialPartition(7, regions=[ml.Region(start, stop, kind)])
+    seen = restriction(truth, kept)
+    allowed = [e for e in all_segmentations(7) if truth.allows(ml.Partition(ends=np.array(e)))]
+    possible = {shadow(ends, kept) for ends in allowed}
+    small = [ml.Partition(ends=np.array(e)) for e in all_segmentations(len(kept))]
+    left = {one for one in small if seen.allows(one)}
+    assert possible <= left
+    if kind.most != 1 or {start, stop - 1} <= set(kept.tolist()):
+        assert left == possible
+
+
+@settings(deadline=None, max_examples=60)
+@given(KEPT, st.data())
+def test_answers_return_to_the_middle_of_gaps(kept, data) -> None:
+    """Restricted again, they are what they were; a change has as many rows lost on both sides."""
+    n = len(kept)
+    ends = np.append(np.array(sorted(data.draw(st.sets(st.integers(1, max(1, n - 1))))), int), n)
+    ends = np.unique(ends[ends <= n])
+    whole = placed(ends, kept, 7)
+    assert whole[-1] == 7
+    assert restriction(ml.Partition(ends=whole), kept) == ml.Partition(ends=ends)
+    labels = placed_labels(labels_of(tuple(ends)), kept, 7)
+    np.testing.assert_array_equal(labels, labels_of(tuple(whole)))
+    for (a, b), middle in zip(pairwise(kept), borders(kept)):
+        assert 0 <= (b - middle) - (middle - a - 1) <= 1 or middle - a - 1 == (b - a - 1) // 2
+
+
+def test_labels_follow_the_rows_through_a_chain() -> None:
+    codes = [y % 3 for y in DATA.labels]
+    labels = views.Labels(LABELS.partitions, codes, np.arange(3), np.ones(5))
+    X = [x.copy() for x in DATA.sequences]
+    for x in X:
+        x[30:40, 1] = np.nan
+    kept = views.LeaveOut().fit(X).kept(X)
+    chain = views.Chain([views.LeaveOut(), views.Posteriors(LogisticRegression(), 0, 3)])
+    rows = chain.fit_transform(X, labels)
+    known = [x[k] for x, k in zip(X, kept)]
+    direct = views.Posteriors(LogisticRegression(), 0, 3).fit_transform(known, labels.at(kept))
+    for one, other, numbers, theirs in zip(rows, direct, chain.kept(X), kept):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(numbers, theirs)
+    some = labels.subset([3, 1])
+    assert some.partitions == [LABELS.partitions[3], LABELS.partitions[1]]
+    assert some.codes == [codes[3], codes[1]]
+    np.testing.assert_array_equal(some.weights, [1.0, 1.0])
+    clusters = restriction(ml.Partition.from_labels([0, 1, 0, 1, 2]), np.array([0, 2, 3]))
+    assert clusters.labels.tolist() == [0, 0, 1]
