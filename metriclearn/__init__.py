@@ -30,11 +30,27 @@ is fast.
 """
 
 import pkgutil
+from typing import Any
 
 import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Names of earlier versions, and what to use instead.
+_GONE = {
+    "ColumnSegmenter": "pass view=metriclearn.views.Columns(start, stop) to a learner",
+    "ReferenceMetricLearner": "use WhitenedMetricLearner(view=metriclearn.views.Metric(reference), "
+    "toward=strength)",
+}
+_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name in _GONE:
+        raise AttributeError(f"metriclearn has no {name} any more; {_GONE[name]}.")
+    return _loaded(name)
+
+
 # ``import *`` imports the public names, but not the folders
 __all__ = sorted(set(__all__) - {module.name for module in pkgutil.iter_modules(__path__)})

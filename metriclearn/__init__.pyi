@@ -24,11 +24,9 @@ from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
-from .estimators.learners.column_segmenter import ColumnSegmenter as ColumnSegmenter
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
 )
-from .estimators.learners.whitened import ReferenceMetricLearner as ReferenceMetricLearner
 from .estimators.learners.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.learners.whitened import WhitenedMetricLearner as WhitenedMetricLearner
 from .estimators.names.emissions import FramePosteriors as FramePosteriors

@@ -40,13 +40,13 @@ from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGr
 from metriclearn.datasets import LabeledSequences, load_example, make_change_points
 from metriclearn.estimators.selection.auto import Family
 from metriclearn.features.media.image import Color, PixelBlocks, Position
-from metriclearn.features.per_recording import StandardizedRecordings
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.expected_loss import best_clustering, best_consensus
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.similarities import Neighborhood
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding
+from metriclearn.views import OwnScale
 from metriclearn.views.fourier import RandomFourierFeatures
 from metriclearn.views.hermite import SlidingMoments, SoftThresholds
 
@@ -193,8 +193,12 @@ METRICS: dict[str, Callable[[], Any]] = {
     "full, trace": lambda: CPL(ml.FullMetric(), ml.Trace(1e-2)),
     "full, squared norm": lambda: CPL(ml.FullMetric(), ml.SquaredFrobenius(0.1)),
     "whitened": lambda: ml.WhitenedMetricLearner(),
-    "towards principal components": lambda: ml.ReferenceMetricLearner(
-        baselines.PrincipalComponents(3)
+    "towards principal components": lambda: ml.WhitenedMetricLearner(
+        ml.FullMetric(),
+        solver=ml.BundleDual(tolerance=1e-3, max_rounds=200),
+        view=ml.views.Metric(baselines.PrincipalComponents(3)),
+        toward=1e-2,
+        retune=True,
     ),
 }
 for some in (demo, wide, bees, exercise):
@@ -222,9 +226,9 @@ add_all(
         ),
         "strength by cross-validation": lambda: ml.ChangePointMetricLearnerCV(strengths=4, cv=2),
         "whitened, penalty tuned": lambda: ml.WhitenedMetricLearner(
-            shrinkage=0.3, n_components=4, retune=True
+            view=ml.views.Whiten(0.3, 4), retune=True
         ),
-        "some columns": lambda: ml.ColumnSegmenter(CPL(), 1, 5),
+        "some columns": lambda: CPL(view=ml.views.Columns(1, 5)),
         "Euclidean": lambda: baselines.TunedSegmenter(),
         "Euclidean, given penalty": lambda: baselines.TunedSegmenter(penalty=20.0),
         "principal components": lambda: baselines.TunedSegmenter(baselines.PrincipalComponents(3)),
@@ -250,7 +254,7 @@ add_all(
         "from principal components": lambda: small(
             alternation=ml.Alternation(max_alternations=4, start=ml.PrincipalStart(3))
         ),
-        "some columns": lambda: ml.ColumnSegmenter(small(), 0, 4),
+        "some columns": lambda: small(view=ml.views.Columns(0, 4)),
         "penalty by regression": lambda: ml.PenaltyLearner(),
         "Euclidean": lambda: baselines.TunedSegmenter(),
         "consensus": lambda: ml.Consensus(MEMBERS, n_folds=2, verbose=False),
@@ -315,7 +319,12 @@ add_all(
 )
 
 # Clusterings.
-clustering = partial(ml.ClusteringMetricLearner, n_init=2, random_state=0)
+
+
+def clustering(*given: Any, kind: Any = ml.ClusteringMetricLearner, **parameters: Any) -> Any:
+    return kind(*given, **{**dict(n_init=2, random_state=0), **parameters})
+
+
 CLUSTERED = {
     "full": [clustering()],
     "diagonal": [clustering(ml.DiagonalMetric(), ml.L1(mu)) for mu in (1e-3, 1e-2)],
@@ -331,11 +340,13 @@ add_all(
         ),
         "full, unknown counts": lambda: clustering(n_clusters=None),
         "full, three clusters": lambda: clustering(n_clusters=3, regularizer=ml.Trace(1e-2)),
-        "whitened clustering": lambda: ml.WhitenedClusteringLearner(clustering(standardize=False)),
-        "whitened clustering towards the closed form": lambda: ml.WhitenedClusteringLearner(
-            clustering(oracle=ml.Averaged(), standardize=False),
-            between=0.3,
-            reference=baselines.ClosedFormMetric(0.1),
+        "whitened clustering": lambda: clustering(
+            kind=ml.WhitenedClusteringLearner, oracle=ml.SpectralRelaxation()
+        ),
+        "whitened clustering towards the closed form": lambda: clustering(
+            kind=ml.WhitenedClusteringLearner,
+            oracle=ml.Averaged(),
+            view=ml.views.Metric(baselines.ClosedFormMetric(0.1)),
             toward=1.0,
         ),
         "k-means, Euclidean": lambda: baselines.MetricKMeans(n_init=2, random_state=0),
@@ -405,7 +416,7 @@ def automatic() -> Fitted:
     families = {
         "diagonal": Family(CPL(), strength, (1e-3, 1e-2)),
         "full": Family(CPL(ml.FullMetric(), ml.SquaredFrobenius()), strength, (1e-1,)),
-        "whitened": Family(ml.WhitenedMetricLearner(), f"learner__{strength}", (10.0,)),
+        "whitened": Family(ml.WhitenedMetricLearner(), strength, (10.0,)),
     }
     model = ml.auto_metric_learner(data.X, data.y, families=families, seconds=1e9, n_folds=2)
     return Fitted(model, data)
@@ -817,7 +828,7 @@ def views() -> dict[str, Any]:
         "of the sequence, window 20": ml.SequenceFeatures(("log_noise", "log_length"), window=20),
         "of the boundary": ml.BoundaryFeatures((2, 9), ("mean", "deviation")),
         "of the boundary, unit of the data": ml.BoundaryFeatures((4,), unit="data"),
-        "standardized recordings": StandardizedRecordings(),
+        "standardized recordings": OwnScale(),
         "each sample": ml.EachSample(PCA(2, random_state=0)),
         "numbers of segments": ml.SegmentCounts((1.0, 3.0)),
     }

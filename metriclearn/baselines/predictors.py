@@ -16,6 +16,7 @@ from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
+from metriclearn.views.gaps import Labels
 
 
 @dataclass(eq=False, repr=False)
@@ -90,6 +91,8 @@ class TunedSegmenter(MahalanobisSegmenter):
     penalty : "tuned" or float ≥ 0
         With "tuned", the penalty with the least training loss is chosen. With a number as penalty,
         labels are needed only if the baseline needs them.
+    view : view, optional
+        Turns rows into the rows that the baseline sees, see :mod:`metriclearn.views`.
 
     Attributes
     ----------
@@ -115,6 +118,7 @@ class TunedSegmenter(MahalanobisSegmenter):
     n_segments: Annotated[str | None, OneOf(None, "given")] = None
     min_size: Annotated[int, Whole(1)] = 1
     penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
+    view: Annotated[Any, Of("fit_transform", "Columns(0, 3)", optional=True)] = None
 
     def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences.
@@ -127,15 +131,20 @@ class TunedSegmenter(MahalanobisSegmenter):
         needed = y is not None or self.penalty == "tuned"
         segments = True if needed else None
         fitted, data, truths = read_labeled(self, X, y, segments=segments, partial=True)
-        fitted.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
+        view = None if self.view is None else clone(self.view)
+        arrays: Any = data.arrays
+        if view is not None:
+            arrays = view.fit_transform(arrays, Labels(truths))
+        fitted.baseline_ = clone(self.baseline).fit(arrays, truths or None)
         components, penalty = fitted.baseline_.components_, None
         vars(fitted).pop("training_loss_", None)  # of an earlier fit
         if self.n_segments is None and self.penalty != "tuned":
             penalty = float(self.penalty)
         elif self.n_segments is None:
-            forms = [LowRankForm(center(array) @ components.T) for array in data.arrays]
+            forms = [LowRankForm(center(array) @ components.T) for array in arrays]
             refuse_unlabeled(type(self).__name__, truths)
             penalty, fitted.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
-        fitted.score_ = SegmentScore(components, penalty, min_size=self.min_size)
+        score = SegmentScore(components, penalty, min_size=self.min_size)
+        fitted.score_ = score if view is None else score.through(view)
         self.__dict__ = fitted.__dict__
         return self

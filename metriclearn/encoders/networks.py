@@ -339,7 +339,7 @@ class Columns(nn.Module):
 
     See Also
     --------
-    metriclearn.ColumnSegmenter : applies a learner to the first columns only.
+    metriclearn.views.Columns : the same for any learner.
     Normalized, Ensemble : other encoders that contain encoders.
 
     Examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -56,11 +56,18 @@ class LearnedMetric(  # type: ignore[call-arg]
                 "fit again with less regularization, or with labels that differ.",
                 stacklevel=2,
             )
-        return data.as_passed([self._to_frame(a @ self.components_.T, X) for a in data.arrays])
+        return data.as_passed(
+            [self._to_frame(a @ self.components_.T, X) for a in self.rows_of(data)]
+        )
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Compute the learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
         check_is_fitted(self)
+        if getattr(getattr(self, "score_", None), "view", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__} needs whole recordings, because its view sees samples in "
+                "their context; use Euclidean distances between rows of transform(X)."
+            )
         pairs = real_array(type(self).__name__, "pairs", pairs, None)
         if pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
@@ -119,6 +126,10 @@ class LearnedMetric(  # type: ignore[call-arg]
     def read_data(self, X: Any) -> DataSets:
         """Read data, and check that they have the features of the training data."""
         return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def rows_of(self, data: DataSets) -> Sequence[NDArray]:
+        """Return the rows that the metric sees."""
+        return data.arrays
 
     def _to_frame(self, Z: NDArray, X: Any) -> Any:
         from sklearn import get_config

@@ -57,7 +57,15 @@ class LinearView(PlainView):
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Compute the rows of one recording, (T, r)."""
-        return center(_columns(X, self.varies_) / self.unit_) @ self.map_.T
+        return self.scaled(X) @ self.map_.T
+
+    def scaled(self, X: NDArray) -> NDArray[np.float64]:
+        """Return the columns that vary, (T, Q), divided by the unit and without their means."""
+        return center(_columns(X, self.varies_) / self.unit_)
+
+    def composed(self, components: NDArray) -> NDArray[np.float64]:
+        """Convert components of the rows, (k, r), to components of the recordings, (k, P)."""
+        return spread(components @ self.map_ / self.unit_, self.varies_)
 
 
 @dataclass(eq=False, repr=False)

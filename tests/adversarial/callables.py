@@ -137,7 +137,6 @@ GOOD: dict[str, Any] = {
     "IntervalRegression.y": np.column_stack([X[:, 0] - 1.0, X[:, 0] + 1.0]),
     "PartialPartition.change_points": [4, 8],
     "PartialPartition.regions": [ml.Region(1, 3, ml.NO_CHANGE)],
-    "ColumnSegmenter.start": 0,
     "EncoderMetricLearner.X": [X] * 4,
     "EncoderMetricLearner.y": [LABELS] * 4,
     "EncoderMetricLearner.n_epochs": 2,

@@ -236,18 +236,6 @@ def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
         learner(**parameters).fit(XS, YS)
 
 
-@pytest.mark.parametrize(
-    "outer",
-    [
-        lambda one: ml.WhitenedMetricLearner(one).fit(XS, YS),
-        lambda one: ml.ReferenceMetricLearner(learner=one).fit(XS, YS),
-    ],
-)
-def test_learners_of_other_sequences_refuse_penalties(outer) -> None:
-    with pytest.raises(ValueError, match="another penalty than FeaturePenalty"):
-        outer(learner(penalty=BOTH))
-
-
 # The penalty of least loss on other data
 
 

@@ -384,9 +384,7 @@ def test_a_feature_that_is_constant_in_the_training_part_only() -> None:
 )
 def test_constant_features_of_other_estimators(estimator) -> None:
     X = [np.insert(array, 3, 7.0, axis=1) for array in XS[:2]]
-    with assert_warned(
-        rf"{type(estimator).__name__} gives no weight to 1 feature.s. .*\(3\); remove"
-    ):
+    with assert_warned(r"gives no weight to 1 feature.s. .*\(3\); remove"):
         estimator.fit(X, YS[:2])
     assert estimator.components_.shape[1] == 7
     np.testing.assert_array_equal(estimator.components_[:, 3], 0.0)

@@ -21,7 +21,7 @@ LEARNERS = [
     ml.ClusteringMetricLearner(),
     ml.WhitenedMetricLearner(),
     ml.WhitenedClusteringLearner(),
-    ml.ReferenceMetricLearner(),
+    ml.WhitenedMetricLearner(view=ml.views.Metric(baselines.PrincipalComponents(3)), toward=1e-2),
     baselines.TunedSegmenter(),
     baselines.MetricKMeans(),
     baselines.Euclidean(),

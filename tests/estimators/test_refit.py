@@ -92,7 +92,7 @@ def test_a_refit_that_fails_at_its_very_last_answer_keeps_the_model(monkeypatch)
         (baselines.TunedSegmenter(), "unlabeled"),
         (baselines.TunedSegmenter(baselines.PrincipalComponents(2)), "unlabeled"),
         (ml.WhitenedMetricLearner(), "unlabeled"),
-        (ml.ColumnSegmenter(baselines.TunedSegmenter(), 0, 2), "unlabeled"),
+        (baselines.TunedSegmenter(view=ml.views.Columns(0, 2)), "unlabeled"),
         (baselines.RelevantComponents(), "apart"),
         (baselines.ClosedFormMetric(), "constant"),
         (baselines.Euclidean(), "constant"),

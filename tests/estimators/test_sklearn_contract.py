@@ -40,7 +40,7 @@ COARSE = ml.BundleDual(tolerance=0.1)
 CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
     (ml.ChangePointMetricLearner(solver=COARSE), WEIGHTED, 40),
     (ml.ClusteringMetricLearner(solver=COARSE), WEIGHTED, 40),
-    (ml.WhitenedClusteringLearner(ml.ClusteringMetricLearner(solver=COARSE)), WEIGHTED, 40),
+    (ml.WhitenedClusteringLearner(solver=COARSE), WEIGHTED, 40),
     (baselines.Euclidean(), REFUSED, 35),
     (baselines.PrincipalComponents(2), REFUSED, 35),
     (baselines.RelevantComponents(contiguous=False), REFUSED, 35),
@@ -92,8 +92,8 @@ REACHED: list[tuple[BaseEstimator, dict[str, float]]] = [
     (ml.ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
     (ml.ClusteringMetricLearner(oracle=ml.Averaged()), {"oracle__search__max_passes": 7}),
     (ml.NormalizedCutMetricLearner(), {"solver__solver__max_rounds": 3}),
-    (ml.WhitenedMetricLearner(), {"learner__regularizer__strength": 0.5, "learner__min_size": 3}),
-    (ml.WhitenedClusteringLearner(), {"learner__n_init": 3, "shrinkage": 0.2}),
+    (ml.WhitenedMetricLearner(), {"regularizer__strength": 0.5, "view__shrinkage": 0.3}),
+    (ml.WhitenedClusteringLearner(), {"n_init": 3, "view__between": 0.2}),
 ]
 
 

@@ -15,6 +15,7 @@ from metriclearn.baselines import (
     TunedSegmenter,
 )
 from metriclearn.datasets import make_change_points
+from metriclearn.views import Labels, Metric, Whiten
 from metriclearn.views.whiten import covariances, whitening
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -27,32 +28,54 @@ def mixed(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [X @ mixing for X in data.sequences], data.labels
 
 
+def drawn(reference, strength: float) -> ml.WhitenedMetricLearner:
+    """A learner of a full metric that is drawn toward a reference."""
+    solver = ml.BundleDual(tolerance=1e-3, max_rounds=200)
+    return ml.WhitenedMetricLearner(
+        ml.FullMetric(), solver=solver, view=Metric(reference), toward=strength, retune=True
+    )
+
+
 def clustering_learner(
     strength: float = 1.0, shrinkage: float = 0.0
 ) -> ml.WhitenedClusteringLearner:
-    inner = ml.ClusteringMetricLearner(
-        regularizer=ml.SquaredFrobenius(strength), standardize=False, verbose=False, random_state=0
+    return ml.WhitenedClusteringLearner(
+        regularizer=ml.SquaredFrobenius(strength),
+        oracle=ml.SpectralRelaxation(),
+        view=Whiten(shrinkage),
+        verbose=False,
+        random_state=0,
     )
-    return ml.WhitenedClusteringLearner(inner, shrinkage=shrinkage)
 
 
-def test_components_are_those_of_the_inner_learner_times_the_whitening() -> None:
+def test_the_view_is_learned_first_and_then_the_metric_of_its_rows() -> None:
+    """As by hand, with labels of all samples and of some."""
     X, y = mixed(1)
-    learner = ml.WhitenedMetricLearner(shrinkage=0.05).fit(X, y)
+    half = [np.where(np.arange(len(one)) < 90, one, -1) for one in y]
+    for labels in (y, half):
+        learner = ml.WhitenedMetricLearner(view=Whiten(0.05)).fit(X, labels)
+        truths = [ml.PartialPartition(len(one), one) for one in labels]
+        if labels is y:
+            truths = [ml.Partition.from_runs(one) for one in labels]
+        view = Whiten(0.05)
+        rows = view.fit_transform(X, Labels(truths))
+        plain = ml.ChangePointMetricLearner(
+            regularizer=ml.SquaredFrobenius(1.0), standardize=False, verbose=False
+        ).fit(rows, labels)
+        assert_allclose(learner.components_, plain.components_ @ view.matrix_)
+        for a, b in zip(plain.predict_change_points(rows), learner.predict_change_points(X)):
+            np.testing.assert_array_equal(a, b)
+        assert learner.solution_.converged
     W = RelevantComponents(shrinkage=0.05).fit(X, y).components_
-    np.testing.assert_allclose(learner.components_, learner.learner_.components_ @ W)
-    inner = learner.learner_.predict_change_points([x @ W.T - (x @ W.T).mean(axis=0) for x in X])
-    for a, b in zip(inner, learner.predict_change_points(X)):
-        np.testing.assert_array_equal(a, b)
-    assert learner.solution_.converged
+    assert_allclose(Whiten(0.05).fit(X, Labels(list(map(ml.Partition.from_runs, y)))).matrix_, W)
 
 
 @pytest.mark.parametrize(
     ("learner", "baseline"),
     [
-        (ml.WhitenedMetricLearner(shrinkage=1e-4), Euclidean()),
+        (ml.WhitenedMetricLearner(view=Whiten(1e-4)), Euclidean()),
         (
-            ml.ReferenceMetricLearner(PrincipalComponents(12), strength=1e-2),
+            drawn(PrincipalComponents(12), 1e-2),
             PrincipalComponents(12),
         ),
     ],
@@ -73,8 +96,7 @@ def test_better_than_the_baseline_on_mixtures(learner, baseline) -> None:
 def test_a_large_strength_is_the_reference(reference) -> None:
     X, y = mixed(1)
     baseline = TunedSegmenter(reference).fit(X, y)
-    learner = ml.ReferenceMetricLearner(reference, strength=1e4)
-    learner.set_params(learner__solver__tolerance=1e-8).fit(X, y)
+    learner = drawn(reference, 1e4).set_params(solver__tolerance=1e-8).fit(X, y)
     B, B0 = learner.get_mahalanobis_matrix(), baseline.get_mahalanobis_matrix()
     scale = np.trace(B @ B0) / np.trace(B0 @ B0)
     assert np.linalg.norm(B - scale * B0) < 1e-3 * np.linalg.norm(B)
@@ -86,7 +108,7 @@ def test_a_large_strength_is_the_reference(reference) -> None:
     "learner",
     [
         ml.WhitenedMetricLearner(),
-        ml.ReferenceMetricLearner(PrincipalComponents(3)),
+        drawn(PrincipalComponents(3), 1e-2),
         clustering_learner(),
     ],
     ids=lambda learner: type(learner).__name__,
@@ -145,7 +167,7 @@ def test_the_mixed_covariance_is_whitened(between: float) -> None:
 
 def test_wine_and_parameters() -> None:
     X, y = load_wine(return_X_y=True)
-    model = clone(clustering_learner(100.0, 0.1)).set_params(learner__n_init=3).fit(X, y)
+    model = clone(clustering_learner(100.0, 0.1)).set_params(n_init=3).fit(X, y)
     assert (model.n_init, model.n_clusters_, model.penalty_) == (3, 3, None)
     assert model.score(X, y) > -0.005
 
@@ -174,8 +196,9 @@ REFERENCES = {
 
 
 def toward(strength: float, reference, X=IRIS, y=SPECIES) -> np.ndarray:
-    learner = ml.WhitenedClusteringLearner(reference=reference, toward=strength)
-    learner.set_params(learner__solver__tolerance=1e-4)
+    view = Whiten() if reference is None else Metric(reference)
+    learner = ml.WhitenedClusteringLearner(view=view, toward=strength)
+    learner.set_params(solver__tolerance=1e-4)
     return learner.fit(X, y).get_mahalanobis_matrix()
 
 
@@ -187,15 +210,12 @@ def test_large_strengths_toward_a_reference_give_it_and_small_ones_a_lower_risk(
     learned = toward(1e5, reference)
     scale = np.trace(learned) / np.trace(expected)
     assert_allclose(learned, scale * expected, atol=1e-3 * np.abs(learned).max())
-    risks = []
+    risks, view = [], Whiten() if reference is None else Metric(reference)
     for strength in (1e5, 1.0, 1e-2):
-        model = ml.WhitenedClusteringLearner(reference=reference, toward=strength).fit(
-            IRIS, SPECIES
-        )
-        terms = model.learner_.regularizer
-        C = model.learner_.get_mahalanobis_matrix()
-        away = C - terms.center * np.eye(len(C))
-        risks.append(model.solution_.objective - terms.strength / 2 * np.sum(away**2))
+        model = ml.WhitenedClusteringLearner(view=view, toward=strength)
+        statement = model.stated(model.read(IRIS, SPECIES))
+        solution = model.fit(IRIS, SPECIES).solution_
+        risks.append(solution.objective - statement.problem.terms(solution.w))
     assert risks[0] > risks[1] > risks[2] > 0
 
 

@@ -41,7 +41,9 @@ SEQUENCES = {
     "nothing learned": LEARNER(regularizer=ml.L1(1e6)),
     "path of strengths": ml.ChangePointMetricLearnerCV(strengths=3, cv=2, verbose=False),
     "whitened": ml.WhitenedMetricLearner(),
-    "towards a reference": ml.ReferenceMetricLearner(baselines.PrincipalComponents(3)),
+    "towards a reference": ml.WhitenedMetricLearner(
+        view=ml.views.Metric(baselines.PrincipalComponents(3)), toward=1e-2
+    ),
 }
 PENALTIES = {
     "represented": baselines.PenaltyLearner(SHAPED, SequenceFeatures(("log_length",))),

@@ -9,9 +9,10 @@ training sequences.
 
 import matplotlib.pyplot as plt
 
-from metriclearn import ChangePointMetricLearner, ReferenceMetricLearner
+from metriclearn import ChangePointMetricLearner, WhitenedMetricLearner
 from metriclearn.baselines import Euclidean, PrincipalComponents, RelevantComponents, TunedSegmenter
 from metriclearn.datasets import make_change_points
+from metriclearn.views import Metric
 
 train = make_change_points(6, 300, 100, 20, (4, 7), random_state=0)
 test = make_change_points(6, 300, 100, 20, (4, 7), random_state=1)
@@ -19,7 +20,9 @@ methods = {
     "Euclidean": TunedSegmenter(Euclidean()),
     "principal components": TunedSegmenter(PrincipalComponents()),
     "relevant components": TunedSegmenter(RelevantComponents()),
-    "drawn to principal components": ReferenceMetricLearner(PrincipalComponents()),
+    "drawn to principal components": WhitenedMetricLearner(
+        view=Metric(PrincipalComponents()), toward=1e-2, retune=True
+    ),
     "one weight per feature": ChangePointMetricLearner(),
 }
 losses = {}

@@ -105,11 +105,14 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     verbose : bool, optional
         Show a progress bar at once (True), never (False), or in a terminal if fitting takes longer
         than a few seconds (None).
+    view : view, optional
+        Turns rows into the rows that the learner sees, see :mod:`metriclearn.views`.
 
     Attributes
     ----------
     components_ : array (r, P)
-        Lᵀ with B = LLᵀ; r is the rank of B.
+        Lᵀ with B = LLᵀ; r is the rank of B. With a view that is not linear, the components are
+        those of its columns.
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
@@ -191,6 +194,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             "completes": (False, "n_segments=None"),
             "first": self.alternation.start,
             "one_is_few": True,
+            "missing": getattr(self.view, "missing", False),
             **{name: getattr(self, name) for name in shared},
         }
 
@@ -221,7 +225,7 @@ class Segmentations(Task):
         A labeled segment shorter than ``min_size`` is an error: no search returns such a segment,
         so the hinge would not be an upper bound on the loss.
         """
-        data = read_data_sets(self.who, X, executor=executor)
+        data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
         truths = read_labelings(self.who, y, data, segments=True, partial=True)
         for i, truth in enumerate(truths):
             if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:

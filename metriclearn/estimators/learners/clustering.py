@@ -241,6 +241,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
             completes=(True, 'n_clusters="given"'),
             first=self.alternation.start,
             random_state=self.random_state,
+            missing=getattr(self.view, "missing", False),
             **{name: getattr(self, name) for name in shared},
         )
 
@@ -256,7 +257,7 @@ class Clusterings(Task):
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read tables and labels. All samples of a table with equal labels are one cluster."""
-        data = read_data_sets(self.who, X, executor=executor)
+        data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
         truths = read_labelings(self.who, y, data, segments=False, partial=True)
         return Training(data, truths)
 

@@ -23,10 +23,11 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.data_sets import keep_features
-from metriclearn.estimators.labelings import alike, read_groups, read_weights
+from metriclearn.estimators.data_sets import DataSets, keep_features
+from metriclearn.estimators.labelings import alike, read_groups, read_names, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
     Alternation,
@@ -53,6 +54,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 from metriclearn.views.columns import note_constant
+from metriclearn.views.gaps import Labels
 
 _LOGGER = logging.getLogger(__name__)
 # If the energy of the data, divided by the penalty, is below this, no boundary is worth it.
@@ -103,6 +105,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     penalty: Annotated[str | float | FeaturePenalty, OneOf("learned", Real())] = "learned"
     loss_scale: Annotated[float, Real(1e-50)] = 1.0
     standardize: bool = True
+    view: Annotated[Any, Of("fit_transform", "Whiten()", optional=True)] = None
     alternation: Annotated[Alternation, Of(Alternation, "Alternation()")] = Alternation()  # noqa: RUF009
     callbacks: Callbacks = ()
     n_jobs: Jobs = None
@@ -165,8 +168,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
             refuse_unknown(self, unknown)
         training = self.read(X, y, sample_weight, groups)
         statement = self.stated(training)
-        fitted, _ = self.solved(statement)
-        fitted.training_losses_ = fitted.training_losses(training)
+        fitted, learned = self.solved(statement)
+        fitted.training_losses_ = fitted.training_losses(learned.score, training)
         # Attributes are set all at once, so a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
         report(self, statement.problem)
@@ -184,7 +187,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         task = self.task
         if (lacking := task.refusal_of(self.solver)) is not None:
             raise ValueError(f"{task.who} needs {lacking}")
-        return read_training(task, self.runner, X, y, sample_weight, groups)
+        return read_training(task, self.runner, X, y, sample_weight, groups, self.view)
 
     @property
     def runner(self) -> Executor:
@@ -193,26 +196,37 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     def stated(self, training: Training) -> Statement:
         """Complete the labels, and formulate the problem, without solving it."""
-        return state(self.task, training, self.regularizer, self.solver, self.runner)
+        regularizer = self.regularizer_of(training)
+        return state(self.task, training, regularizer, self.solver, self.runner)
+
+    def regularizer_of(self, training: Training) -> Regularizer:
+        """Return the regularizer. A subclass may scale it by training data."""
+        return self.regularizer
 
     def solved(self, statement: Statement) -> tuple[Self, Learned]:
         """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
         fitted = copy.copy(self)
-        keep_features(fitted, statement.training.data)
-        watch = Watch(type(self).__name__, self.callbacks, self.verbose, fitted.with_score)
+        training = statement.training
+        keep_features(fitted, training.source or training.data)
+
+        def estimator(score: Any) -> Any:
+            view = training.view
+            return fitted.with_score(score if view is None else score.through(view))
+
+        watch = Watch(type(self).__name__, self.callbacks, self.verbose, estimator)
         learned = solve(self.task, statement, self.solver, self.alternation, watch)
-        fitted = fitted.with_score(learned.score)
+        fitted = estimator(learned.score)
         fitted.__dict__.update(learned.attributes)
         return fitted, learned
 
-    def training_losses(self, training: Training) -> dict[str, float]:
-        """Compute the losses of this fitted learner and of simple baselines on training data.
+    def training_losses(self, score: Any, training: Training) -> dict[str, float]:
+        """Compute the losses of a score of the rows and of simple baselines on training data.
 
         The dictionary is empty if labels were completed or if the data are elsewhere.
         """
         if self.completions_ is not None or self.executor is not None:
             return {}
-        return self.task.training_losses(self.score_, self.scale_, training)
+        return self.task.training_losses(score, self.scale_, training)
 
     def with_score(self, score: Any) -> Self:
         """Return a copy of this learner that predicts with a score."""
@@ -310,22 +324,46 @@ def read_training(
     y: Any,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    view: Any = None,
 ) -> Training:
-    """Read and check data and labels, and drop data sets of weight 0."""
+    """Read and check data and labels, drop data sets of weight 0, and apply the view."""
     training = task.read(X, y, executor)
+    labels = None if view is None else _labels(task.who, y, training)
     data, truths = training.data, training.truths
     numbered = None if groups is None else read_groups(task.who, groups, len(truths))
-    if sample_weight is None:
-        return replace(training, groups=numbered)
-    weights: Any = read_weights(task.who, sample_weight, len(truths))
-    used = np.flatnonzero(weights)
-    return replace(
-        training,
-        data=data.subset(used),
-        truths=list(compress(truths, weights)),
-        weights=weights[used] / weights.max(),
-        groups=None if numbered is None else numbered[used],
-    )
+    training = replace(training, groups=numbered)
+    if sample_weight is not None:
+        weights: Any = read_weights(task.who, sample_weight, len(truths))
+        used = np.flatnonzero(weights)
+        training = replace(
+            training,
+            data=data.subset(used),
+            truths=list(compress(truths, weights)),
+            weights=weights[used] / weights.max(),
+            groups=None if numbered is None else numbered[used],
+        )
+        labels = labels and replace(labels.subset(used), weights=training.weights)
+    return training if labels is None else _seen_by(view, task, training, labels)
+
+
+def _labels(who: str, y: Any, training: Training) -> Labels:
+    """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
+    partitions = [getattr(truth, "partition", truth) for truth in training.truths]
+    try:
+        return Labels(partitions, *read_names(who, y, training.data, partitions))
+    except ValueError:  # change-points, or regions
+        return Labels(partitions)
+
+
+def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
+    """Fit a copy of a view, and return the training data with the rows that the view computes."""
+    fitted, arrays = clone(view), list(training.data.arrays)
+    rows = fitted.fit_transform(arrays, labels, training.groups)
+    if hasattr(fitted, "kept"):
+        labels = labels.at(fitted.kept(arrays))
+    data = DataSets(rows, training.data.single, None)
+    truths = task.truths(labels)
+    return replace(training, data=data, truths=truths, view=fitted, source=training.data)
 
 
 def complete_labels(
@@ -466,7 +504,8 @@ def _concern(learner: LargeMarginLearner, task: Task, problem: Problem, ended: b
     if not ended:
         return None
     penalty = learner.score_.penalty
-    scaled = learner.components_[:, varies] * learner.scale_[varies]
+    metric, _ = problem.cone.split(learner.solution_.w)
+    scaled = problem.cone.metric.components(metric)[:, varies] / problem.cone.unit
     small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):

@@ -179,6 +179,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     solver: Annotated[CCCP, Of(CCCP, "CCCP()")] = CCCP(trial_rounds=1)  # noqa: RUF009
     _: KW_ONLY
     penalty: ClassVar[float] = 0.0  # type: ignore[misc]  # no parameter: K is known
+    view: ClassVar[None] = None  # type: ignore[misc]  # no parameter: features are of images
     loss_scale: Annotated[float, Real(1e-50)] = 0.03
     normalized: bool = False
     ramp: bool = False

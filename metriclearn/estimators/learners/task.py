@@ -30,6 +30,7 @@ from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.views.columns import check_range
+from metriclearn.views.gaps import Labels
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -54,6 +55,10 @@ class Training:
         a separate group.
     classes : array (C,) or None
         The sorted names of segments, if names are learned. The code c stands for ``classes[c]``.
+    view : fitted view or None
+        The view that has computed the rows of ``data``.
+    source : DataSets or None
+        The data sets before the view.
     """
 
     data: Any
@@ -61,6 +66,8 @@ class Training:
     weights: NDArray | None = None
     groups: NDArray | None = None
     classes: NDArray | None = None
+    view: Any = None
+    source: Any = None
 
 
 Learn = Callable[["Task", Training], NDArray]
@@ -98,6 +105,8 @@ class Task(ABC):
         The metric under which partial labels are completed for the first time.
     one_is_few : bool
         Whether to warn if a single data set does not determine the penalty.
+    missing : bool
+        Whether data may contain NaN, which a view leaves out or fills.
     starts : sequence of float or None
         None for convex objectives. An objective that is not convex is minimized from several
         starts: the result of :meth:`start` times each of these factors. Such an objective has no
@@ -114,10 +123,15 @@ class Task(ABC):
     first: FirstMetric = KnownStart()  # noqa: RUF009  # has no state
     one_is_few: bool = False
     starts: Sequence[float] | None = None
+    missing: bool = False
 
     @abstractmethod
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read and check data sets and their labels. The executor reads stored data sets."""
+
+    def truths(self, labels: Labels) -> list[Any]:
+        """Return the labels that the hinge reads, from labels of the rows of a view."""
+        return list(labels.partitions)
 
     @abstractmethod
     def complete(self, training: Training, learn: Learn) -> list[Any]:

@@ -1,155 +1,34 @@
-"""Large-margin learning of a metric B = WᵀCW for features that are first mapped by W.
+"""Learners of a metric B = WᵀCW: a linear view W first, then C with large margin.
 
 W whitens the covariance within segments or clusters (relevant component analysis), or contains the
-components of a given metric. C is learned with large margin.
+components of a given metric.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass, replace
-from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
-from metriclearn.estimators.labelings import read_labeled, read_weights
-from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
-from metriclearn.estimators.learners.change_points import (
-    WITHOUT_FEATURE_PENALTY,
-    ChangePointMetricLearner,
-)
-from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
-from metriclearn.estimators.learners.linear import PrincipalComponents
-from metriclearn.estimators.scores.cluster_score import MahalanobisClusterer
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.clustering import ClusteringMetricLearner, RelaxableOracle
+from metriclearn.estimators.learners.large_margin import REGULARIZER, Learned
+from metriclearn.estimators.learners.task import Statement, Training
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Of, OneOf, Real, Whole, refuse_unknown
-from metriclearn.solvers.base import Solution
-from metriclearn.solvers.bundle import BundleDual
-from metriclearn.solvers.mahalanobis import FullMetric
-from metriclearn.solvers.regularizers import SquaredFrobenius
-from metriclearn.views.columns import check_range, spread
-from metriclearn.views.whiten import covariances, whitening
+from metriclearn.running.parameters import Of, OneOf, Real
+from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
+from metriclearn.views.whiten import LinearView, Whiten
 
-# The default is cloned before use.
-_WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)
-# The default is cloned before use.
-_REFERRED = ChangePointMetricLearner(
-    FullMetric(), solver=BundleDual(tolerance=1e-3, max_rounds=200), standardize=False
-)
-
-
-class MappedLearner(LearnedMetric, ABC):
-    """Learn a metric B = WᵀCW: map features to X Wᵀ, then learn C from these with large margin.
-
-    A subclass has a parameter ``learner``, which learns C. The subclass defines how labels are
-    read, computes W, and may change the parameters of ``learner`` before the fit.
-    """
-
-    # Whether every run of equal labels is a segment; if not, all equal labels are one cluster.
-    _segments: ClassVar[bool]
-    learner: Any
-
-    @property
-    def solution_(self) -> Solution:
-        """The solution of the inner learner."""
-        return self.learner_.solution_
-
-    @abstractmethod
-    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
-        """Compute W, (r, P), from the data sets of positive weight."""
-
-    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
-        """Return a learner of C that is not fitted yet."""
-        return clone(self.learner)
-
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, **unknown: Any
-    ) -> Self:
-        """Compute W, then learn C. The arguments are the same as for the learner of C.
-
-        Features that are constant in every data set get no weight. Data sets of weight 0 are left
-        out. The weights of the other data sets are used in learning C.
-        :class:`WhitenedClusteringLearner` also uses them to compute W.
-
-        Raises
-        ------
-        ValueError
-            For data, labels or parameters that cannot be used.
-        TypeError
-            For arguments that ``fit`` does not have.
-        """
-        if unknown:
-            refuse_unknown(self, unknown)
-        who = type(self).__name__
-        fitted, data, truths = read_labeled(self, X, y, segments=self._segments)
-        weights = read_weights(who, sample_weight, len(truths))
-        weights = np.ones(len(truths)) if weights is None else weights
-        used = np.flatnonzero(weights)
-        used_truths = [truths[i] for i in used]
-        data, varies = data.subset(used).varying(fitted)
-        spreads = np.max([np.ptp(array, axis=0) for array in data.arrays], axis=0)
-        # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding
-        unit = 2.0 ** (300 * np.round(np.log2(spreads.max()) / 300))
-        check_range(who, "features with spreads", spreads / unit, 1e50)
-        arrays = [array / unit for array in data.arrays]
-        W = self._map(arrays, used_truths, weights[used])
-        mapped = [center(array) @ W.T for array in arrays]
-        weights = None if sample_weight is None else weights[used]
-        fitted.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
-        components = fitted.learner_.components_ @ W
-        whole = spread(components / unit, varies)
-        score = replace(fitted.learner_.score_, components=whole)
-        fitted.score_ = score.at(self._penalty(score.penalty, arrays, used_truths, components))
-        self.__dict__ = fitted.__dict__
-        return self
-
-    def _penalty(
-        self,
-        learned: float | None,
-        arrays: list[NDArray],
-        truths: list[Partition],
-        components: NDArray,
-    ) -> float | None:
-        """Return the penalty of a cluster, which by default stays as it was learned."""
-        return learned
-
-
-class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
-    """A mapped learner for change-points.
-
-    A subclass has a parameter ``retune``. If it is true, the penalty is chosen again after
-    learning.
-    """
-
-    _segments = True
-    retune: bool
-
-    # Besides the metric, prediction uses these parameters of the inner learner.
-    min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
-    n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
-
-    def _penalty(
-        self,
-        learned: float | None,
-        arrays: list[NDArray],
-        truths: list[Partition],
-        components: NDArray,
-    ) -> float | None:
-        if not self.retune or learned is None or not len(components):
-            return learned
-        forms = [LowRankForm(center(array) @ components.T) for array in arrays]
-        return best_penalty(forms, truths, min_size=self.min_size)[0]
+Linear = Annotated[Any, Of(LinearView, "Whiten()")]
+Toward = Annotated[float | None, OneOf(None, Real(1e-12))]
 
 
 @dataclass(eq=False, repr=False)
-class WhitenedMetricLearner(MappedSegmenter):
+class WhitenedMetricLearner(ChangePointMetricLearner):
     """Learn a metric after relevant component analysis, for few sequences with many features.
 
     The metric is B = WᵀCW, where W whitens the covariance within segments (RCA). The whitened
@@ -157,89 +36,39 @@ class WhitenedMetricLearner(MappedSegmenter):
     segments. C is learned with large margin: it solves Eq. (9) of Lajugie, Arlot & Bach. If
     features are correlated, as in sound and pictures, regularizing C is far better than
     regularizing B, because W removes variation that is unrelated to the labels. The cost is
-    O(TP² + P³) in addition to the inner learner.
+    O(TP² + P³) in addition to :class:`~metriclearn.ChangePointMetricLearner`.
 
-    Parameters
-    ----------
-    learner : ChangePointMetricLearner
-        Learns C. Set ``standardize=False`` in the learner, because whitened features need no
-        scaling.
-    shrinkage : float in [0, 1]
-        Weight of the diagonal in the covariance within segments, as in
-        :class:`~metriclearn.baselines.RelevantComponents`.
-    n_components : int, optional
-        Number of whitened directions to keep, starting with the first. By default all are kept.
-    retune : bool
-        Whether to replace the learned penalty by the one with the least training loss. An exact
-        search finds it.
-
-    Attributes
-    ----------
-    components_ : array (r, P)
-        Lᵀ with B = LLᵀ.
-    penalty_ : float or None
-        λ; None if the learner has ``n_segments="given"``.
-    learner_ : ChangePointMetricLearner
-        The inner learner, fitted to whitened features.
-    solution_ : Solution
-        The solution of the inner learner, with its certificate.
-
-    Raises
-    ------
-    ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
-    """
-
-    learner: Annotated[ChangePointMetricLearner, WITHOUT_FEATURE_PENALTY] = _WHITENED
-    _: KW_ONLY
-    shrinkage: Annotated[float, Real(0, 1)] = 0.1
-    n_components: Annotated[int | None, OneOf(None, Whole(1))] = None
-    retune: bool = False
-
-    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
-        total, within = covariances(arrays, truths)
-        return whitening(total, within, self.shrinkage, self.n_components)
-
-
-@dataclass(eq=False, repr=False)
-class ReferenceMetricLearner(MappedSegmenter):
-    """Learn a metric near a reference metric, such as PCA, RCA or the Euclidean metric.
-
-    The objective is Eq. (9) of Lajugie, Arlot & Bach, but with another regularizer. Let W be the
-    components of the reference. The metric is B = WᵀCW, and C minimizes
+    With ``toward`` = μ, C minimizes
 
         Σ_i s_i L_i(C, λ) + (μ/2) ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0.
 
     Here s_i are the weights of the sequences, and c = α/λ₀ sets the scale of C. α is the scale of
-    the loss. λ₀ is the penalty with the least training loss under the reference metric. An exact
-    search finds it. A large μ gives the reference metric up to a factor, for data in any unit. A
-    small μ gives the metric that fits the labels best within the span of W. If the strength is
-    chosen on held-out sequences, the result is therefore usually at least as good as the reference.
-    The cost is one fit of the reference, and one fit of the inner learner in r dimensions.
+    the loss. λ₀ is the penalty with the least training loss under C = I. An exact search finds it.
+    A large μ gives the metric of the view up to a factor, for data in any unit. A small μ gives the
+    metric that fits the labels best within the span of W. If the strength is chosen on held-out
+    sequences, the result is therefore usually at least as good as the metric of the view, such as
+    that of ``Metric(PrincipalComponents(20))``.
 
     Parameters
     ----------
-    reference : estimator with ``fit(X, y)`` and ``components_``
-        For example ``PrincipalComponents()``, ``RelevantComponents()`` or ``Euclidean()`` of
-        :mod:`metriclearn.baselines`.
-    learner : ChangePointMetricLearner
-        Learns C. The second term of the formula replaces the regularizer of ``learner``.
-    strength : float
-        μ > 0.
+    view : linear view
+        ``Whiten()``, or ``Metric(estimator)`` with any estimator of a metric, such as PCA.
+    toward : float, optional
+        μ > 0 in the formula above. By default ``regularizer`` draws C toward 0.
     retune : bool
         Whether to replace the learned penalty by the one with the least training loss. An exact
         search finds it.
+    metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
+oracle, alternation, callbacks, n_jobs, executor, verbose
+        As for :class:`~metriclearn.ChangePointMetricLearner`, for C. Whitened features need no
+        scaling, so ``standardize`` is False.
 
     Attributes
     ----------
-    components_ : array (k, P)
-        Lᵀ with B = LLᵀ.
-    penalty_ : float or None
-        λ; None if the learner has ``n_segments="given"``.
-    learner_ : ChangePointMetricLearner
-        The inner learner, fitted to the components of the reference.
-    solution_ : Solution
-        The solution of the inner learner, with its certificate.
+    components_ : array (r, P)
+        Lᵀ with B = LLᵀ, in the units of the data.
+    penalty_, solution_, ...
+        As for :class:`~metriclearn.ChangePointMetricLearner`; the solution is that for C.
 
     Raises
     ------
@@ -247,46 +76,58 @@ class ReferenceMetricLearner(MappedSegmenter):
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
-    reference: Annotated[MetricEstimator, Of(MetricEstimator, "PrincipalComponents(10)")] = (
-        PrincipalComponents(10)  # noqa: RUF009
-    )
-    learner: Annotated[ChangePointMetricLearner, WITHOUT_FEATURE_PENALTY] = _REFERRED
+    regularizer: Annotated[Regularizer, REGULARIZER] = SquaredFrobenius(1.0)  # noqa: RUF009
     _: KW_ONLY
-    strength: Annotated[float, Real(1e-12)] = 1e-2
-    retune: bool = True
+    standardize: bool = False
+    view: Linear = Whiten()  # noqa: RUF009
+    toward: Toward = None
+    retune: bool = False
 
-    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
-        return clone(self.reference).fit(arrays, truths).components_
-
-    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
-        forms = [LowRankForm(Z) for Z in mapped]
-        penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
-        scale = self.learner.loss_scale / penalty
-        strength = self.strength / (scale**2 * mapped[0].shape[1])
+    def regularizer_of(self, training: Training) -> Regularizer:
+        """Return the regularizer of C."""
+        if self.toward is None:
+            return self.regularizer
+        rows, truths = training.data.arrays, training.truths
+        penalty, _ = best_penalty([LowRankForm(Z) for Z in rows], truths, min_size=self.min_size)
+        scale = self.loss_scale / penalty
+        strength = self.toward / (scale**2 * rows[0].shape[1])
         if not np.isfinite(strength):
             raise ValueError(
-                "ReferenceMetricLearner needs a reference in which segments differ, got one "
-                f"whose best penalty is {penalty:.3g}; pass another reference."
+                f"{type(self).__name__} needs a view in which segments differ, got one whose best "
+                f"penalty is {penalty:.3g}; pass another view."
             )
-        return clone(self.learner).set_params(regularizer=SquaredFrobenius(strength, scale))
+        return SquaredFrobenius(strength, scale)
+
+    def solved(self, statement: Statement) -> tuple[Self, Learned]:
+        """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
+        fitted, learned = super().solved(statement)
+        inner, training = learned.score, statement.training
+        if not self.retune or inner.penalty is None or not len(inner.components):
+            return fitted, learned
+        view, truths = training.view, training.truths
+        components = inner.components @ view.map_
+        forms = [LowRankForm(view.scaled(X) @ components.T) for X in training.source.arrays]
+        penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
+        return fitted.with_score(fitted.score_.at(penalty)), learned
 
 
 @dataclass(eq=False, repr=False)
-class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
+class WhitenedClusteringLearner(ClusteringMetricLearner):
     """Learn a full metric after relevant component analysis, for few samples.
 
     The metric is B = WᵀCW. W whitens a covariance S. C is learned with large margin: it solves
     Eq. (9) of Lajugie, Arlot & Bach. K-means looks for round clusters of similar extent. Whitening
-    by the covariance within clusters (RCA, ``between=0``) makes clusters round. If C is then
+    by the covariance within clusters (RCA, ``Whiten()``) makes clusters round. If C is then
     regularized strongly, the weight of a direction is proportional to how much clusters differ
-    along it. After whitening by the total covariance (``between=1``), a strongly regularized C
-    gives the same weight to all directions along which clusters differ. The result is then nearly
-    the same as that of :class:`~metriclearn.baselines.ClosedFormMetric`. With ``shrinkage=1`` and
-    the same oracle, :class:`ClusteringMetricLearner` gives the same result.
+    along it. After whitening by the total covariance (``Whiten(between=1.0)``), a strongly
+    regularized C gives the same weight to all directions along which clusters differ. The result is
+    then nearly the same as that of :class:`~metriclearn.baselines.ClosedFormMetric`. With
+    ``Whiten(shrinkage=1.0)`` and the same oracle, :class:`~metriclearn.ClusteringMetricLearner`
+    gives the same result.
 
     The defaults had nearly the least loss on 60 small tables (docs/results/clustering_defaults.md).
     The default oracle includes a local search, so the result depends slightly on the order of the
-    samples. The cost is O(TP² + P³) in addition to the inner learner.
+    samples. The cost is O(TP² + P³) in addition to :class:`~metriclearn.ClusteringMetricLearner`.
 
     With ``toward`` = μ, C minimizes
 
@@ -296,43 +137,28 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     Under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels then have the sum 2α Σ_i K_i. The losses
     have a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters.
     The factor h is α times the mean of K_i/T_i. This product has the order of magnitude of the
-    hinge. A large μ gives the metric of RCA or of a ``reference``, up to a factor, for any units
-    and any number of samples. A large μ also keeps directions in which the training clusters do not
-    differ: clusters in other data may differ there.
+    hinge. A large μ gives the metric of the view, up to a factor, for any units and any number of
+    samples. A large μ also keeps directions in which the training clusters do not differ: clusters
+    in other data may differ there.
 
     Parameters
     ----------
-    learner : ClusteringMetricLearner
-        Learns C. Set ``standardize=False`` in the learner, because whitened features need no
-        scaling. :meth:`predict` uses ``n_init`` and ``random_state`` of ``learner``.
-    n_clusters : "given", int or None
-        As in :class:`ClusteringMetricLearner`; replaces the ``n_clusters`` of the learner.
-    shrinkage : float in [0, 1]
-        Weight of the diagonal in S, as in :class:`~metriclearn.baselines.RelevantComponents`. A
-        larger weight helps if there are few samples.
-    between : float in [0, 1]
-        S is the covariance within clusters plus ``between`` times the covariance between clusters.
-        If ``between`` is 0, S is the covariance within clusters. If it is 1, S is the total
-        covariance.
-    reference : estimator with ``fit(X, y)`` and ``components_``, optional
-        An estimator whose components replace the whitening W, for example ``ClosedFormMetric(0.1)``
-        of :mod:`metriclearn.baselines`. ``shrinkage`` and ``between`` are then ignored.
+    view : linear view
+        ``Whiten()``, or ``Metric(estimator)`` with any estimator of a metric, for example
+        ``Metric(ClosedFormMetric(0.1))``.
     toward : float, optional
-        μ > 0 in the formula above. By default the regularizer of ``learner`` is used instead, which
-        draws C toward 0.
+        μ > 0 in the formula above. By default ``regularizer`` draws C toward 0.
+    metric, regularizer, solver, penalty, loss_scale, n_clusters, oracle, standardize, \
+alternation, callbacks, n_init, random_state, n_jobs, executor, verbose
+        As for :class:`~metriclearn.ClusteringMetricLearner`, for C. Whitened features need no
+        scaling, so ``standardize`` is False.
 
     Attributes
     ----------
     components_ : array (r, P)
-        Lᵀ with B = LLᵀ.
-    penalty_ : float or None
-        λ; None unless ``n_clusters`` is None.
-    n_clusters_ : int or None
-        K of the training data sets if it is the same for all of them, else None.
-    learner_ : ClusteringMetricLearner
-        The inner learner, fitted to whitened features.
-    solution_ : Solution
-        The result of the solver for C. The bounds in ``learner_.certificate_`` are always valid.
+        Lᵀ with B = LLᵀ, in the units of the data.
+    penalty_, n_clusters_, solution_, certificate_, ...
+        As for :class:`~metriclearn.ClusteringMetricLearner`; the solution is that for C.
 
     Raises
     ------
@@ -340,46 +166,31 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
-    _segments = False
-
-    learner: Annotated[
-        ClusteringMetricLearner, Of(ClusteringMetricLearner, "ClusteringMetricLearner()")
-    ] = ClusteringMetricLearner(  # noqa: RUF009
-        regularizer=SquaredFrobenius(10.0),
-        oracle=Averaged(),
-        standardize=False,
-    )
     _: KW_ONLY
-    n_clusters: str | int | None = "given"
-    shrinkage: Annotated[float, Real(0, 1)] = 0.1
-    between: Annotated[float, Real(0, 1)] = 0.0
-    reference: Annotated[
-        MetricEstimator | None, Of(MetricEstimator, "ClosedFormMetric(0.1)", optional=True)
-    ] = None
-    toward: Annotated[float | None, OneOf(None, Real(1e-12))] = None
+    standardize: bool = False
+    oracle: Annotated[RelaxableOracle, Of(RelaxableOracle, "SpectralRelaxation()")] = Averaged()  # noqa: RUF009
+    view: Linear = Whiten()  # noqa: RUF009
+    toward: Toward = None
 
-    n_init = property(attrgetter("learner.n_init"))  # type: ignore[assignment]
-    random_state = property(attrgetter("learner.random_state"))  # type: ignore[assignment]
-
-    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
-        if self.reference is not None:
-            return clone(self.reference).fit(arrays, truths).components_
-        total, within = covariances(arrays, truths, weights)
-        return whitening(total, within + self.between * (total - within), self.shrinkage)
-
-    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
-        learner = clone(self.learner).set_params(n_clusters=self.n_clusters)
+    def regularizer_of(self, training: Training) -> Regularizer:
+        """Return the regularizer of C."""
         if self.toward is None:
-            return learner
-        score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(mapped, truths))
-        # Equal means differ only by rounding.
-        if score <= 1e-20 * sum(np.sum(Z**2) for Z in mapped):
+            return self.regularizer
+        rows, truths = training.data.arrays, training.truths
+        if not all(isinstance(truth, Partition) for truth in truths):
             raise ValueError(
-                "WhitenedClusteringLearner needs clusters whose means differ under the reference "
-                "to learn toward it, got none; pass another reference, or toward=None."
+                "WhitenedClusteringLearner needs a label of every sample to learn toward its view, "
+                "got unknown labels (−1); leave such samples out, or pass toward=None."
+            )
+        score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(rows, truths))
+        # Equal means differ only by rounding.
+        if score <= 1e-20 * sum(np.sum(Z**2) for Z in rows):
+            raise ValueError(
+                "WhitenedClusteringLearner needs clusters whose means differ in its view to learn "
+                "toward it, got none; pass another view, or toward=None."
             )
         counts = np.array([truth.n_clusters for truth in truths])
-        scale = 2 * learner.loss_scale * counts.sum() / score
-        unit = learner.loss_scale * np.mean(counts / [truth.n_samples for truth in truths])
-        strength = self.toward * unit / (scale**2 * mapped[0].shape[1])
-        return learner.set_params(regularizer=SquaredFrobenius(float(strength), float(scale)))
+        scale = 2 * self.loss_scale * counts.sum() / score
+        unit = self.loss_scale * np.mean(counts / [truth.n_samples for truth in truths])
+        strength = self.toward * unit / (scale**2 * rows[0].shape[1])
+        return SquaredFrobenius(float(strength), float(scale))

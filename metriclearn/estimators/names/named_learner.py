@@ -38,6 +38,7 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 from metriclearn.solvers.subgradient import ProjectedSubgradient
+from metriclearn.views.gaps import Labels
 
 # τ for a weight of 1. Transitions are rarer than samples, so regularizers weigh τ less. The value
 # was chosen on left-out groups of training data of gaze, notes of a finch and activities.
@@ -238,6 +239,10 @@ class NamedSegmentations(Segmentations):
             )
         truths = named_truths(codes, training.truths)
         return replace(training, truths=truths, classes=classes)
+
+    def truths(self, labels: Labels) -> list[Any]:
+        """Return the labels with the names of segments."""
+        return named_truths(labels.codes or [], labels.partitions)
 
     def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Complete partial labels by segmentations with a name for every segment.

@@ -38,6 +38,8 @@ class ClusterScore:
         Number of starts of K-means or DP-means.
     random_state : int, RandomState or None
         Seed of these starts.
+    view : fitted view or None
+        Converts a table to the rows of the metric.
     """
 
     components: NDArray
@@ -45,15 +47,33 @@ class ClusterScore:
     n_clusters: int | None = None
     n_init: int = 10
     random_state: Any = None
+    view: Any = None
 
     def at(self, penalty: float | None) -> Self:
         """Return the same score with another penalty."""
         return replace(self, penalty=penalty)
 
+    def through(self, view: Any) -> Self:
+        """Return the same score for tables, from which a fitted view computes the rows.
+
+        The components of a linear view are in the units of the tables.
+        """
+        if hasattr(view, "kept"):
+            raise ValueError(
+                f"Clusterings need a view that keeps all rows, got {view!r}; take Fill instead."
+            )
+        if hasattr(view, "composed"):
+            return replace(self, components=view.composed(self.components))
+        return replace(self, view=view)
+
+    def rows(self, X: NDArray) -> NDArray:
+        """Compute the rows that the metric sees."""
+        return X if self.view is None else self.view.transform([X])[0]
+
     def cluster(self, X: NDArray, count: int | None = None) -> Partition:
         """Cluster a table, with ``count`` clusters if this number is given."""
         some = len(self.components) > 0
-        Z = center(X) @ self.components.T if some else np.zeros((len(X), 1))
+        Z = center(self.rows(X)) @ self.components.T if some else np.zeros((len(X), 1))
         return self._penalized(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
@@ -143,6 +163,10 @@ class MahalanobisClusterer(LearnedMetric):
         losses = np.array([FrobeniusLoss()(*pair) for pair in zip(predicted, truths)])
         weights = read_weights(type(self).__name__, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
+
+    def rows_of(self, data: DataSets) -> list[NDArray]:
+        """Return the rows that the metric sees."""
+        return list(map(self.score_.rows, data.arrays))
 
     def _cluster(self, data: DataSets, n_clusters: Any) -> list[Partition]:
         if n_clusters is None and self.penalty_ is None:

@@ -23,8 +23,9 @@ from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.losses import ChargedForm
-from metriclearn.problem.named_segments import NameScores
+from metriclearn.problem.named_segments import NamedPartition, NameScores, PartialNames
 from metriclearn.problem.partition import Partition
+from metriclearn.views.gaps import placed, restriction
 
 Form = LowRankForm | ChargedForm
 
@@ -88,6 +89,17 @@ class SegmentScore:
         """Return the same score with another penalty."""
         return replace(self, penalty=penalty, unit=unit)
 
+    def through(self, view: Any) -> Self:
+        """Return the same score for recordings, from which a fitted view computes the rows.
+
+        The components of a linear view are in the units of the recordings.
+        """
+        if not hasattr(view, "matrix_") or self.names or self.boundaries:
+            return replace(self, view=view)
+        if hasattr(view, "composed"):
+            return replace(self, components=view.composed(self.components))
+        return replace(self, components=self.components @ view.matrix_)
+
     def agrees_with(self, other: SegmentScore) -> bool:
         """Tell whether both scores have the same metric, names and penalty."""
         coefs: Any = [None if one.names is None else one.names.coef for one in (self, other)]
@@ -97,9 +109,17 @@ class SegmentScore:
             and np.array_equal(*coefs)
         )
 
+    def rows(self, X: NDArray) -> NDArray:
+        """Compute the rows that the metric sees."""
+        return X if self.view is None else self.view.transform([X])[0]
+
+    def kept(self, X: NDArray) -> NDArray[np.int64] | None:
+        """Return the numbers of the rows that the view keeps; None if it keeps all rows."""
+        return self.view.kept([X])[0] if hasattr(self.view, "kept") else None
+
     def read(self, X: NDArray) -> Reading:
         """Compute the rows, scores of names and penalties of changes of a recording."""
-        rows = X if self.view is None else self.view.transform([X])[0]
+        rows = self.rows(X)
         names = None if self.names is None else self.names.scores(rows)
         penalties = None if self.boundaries is None else self.boundaries.penalties(rows)
         return Reading(rows, names, penalties)
@@ -130,8 +150,18 @@ class SegmentScore:
         return form
 
     def segment(self, X: NDArray, count: int | None = None, known: Any = None) -> Partition:
-        """Find the best segmentation of a recording, see :meth:`best`."""
-        return self.best(self.form(X), count, known)
+        """Find the best segmentation of a recording, see :meth:`best`.
+
+        A change between kept rows is placed in the middle of the gap.
+        """
+        if (kept := self.kept(X)) is None:
+            return self.best(self.form(X), count, known)
+        seen: Any = None if known is None else restriction(known, kept)
+        if isinstance(known, PartialNames):
+            seen = PartialNames(seen, known.names[kept])
+        found: Any = self.best(self.form(X), count, seen)
+        ends = placed(found.change_points, kept, len(X))
+        return NamedPartition(ends, found.names) if self.names else Partition(ends=ends)
 
     def best(self, form: Form, count: int | None = None, known: Any = None) -> Partition:
         """Find the best segmentation of a form.
@@ -159,6 +189,10 @@ class SegmentScore:
         ``count`` and ``known`` are as for :meth:`best`. Changes at most ``tolerance`` samples apart
         count as the same.
         """
+        if self.kept(X) is not None:
+            raise ValueError(
+                f"Margins need a view that keeps all rows, got {self.view!r}; take Fill instead."
+            )
         form, count, min_size = self._posed(self.form(X), count)
         if min_size < self.min_size and known is None:
             ends = np.array([form.n_samples])
@@ -207,7 +241,11 @@ class SegmentScore:
                 "transitions=False and neighbors_differ=False for a stream, as its search has no "
                 "state for each name."
             )
-        for part in (self.view, self.names, self.boundaries):
+        if hasattr(self.view, "kept") or (self.view is not None and self.view.reach is None):
+            known = "a view that keeps all rows and reads a known number of neighbors for a stream"
+            refusal = getattr(self.view, "refusal_of_streams", None)
+            return refusal() if refusal else f"{known}, got {self.view!r}."
+        for part in (self.names, self.boundaries):
             if part is not None and part.reach is None:
                 return part.refusal_of_streams()
         return None
@@ -249,8 +287,9 @@ def tuned_penalty(
     for score, (arrays, truths) in zip(scores, parts):
         for array, truth in zip(arrays, truths):
             if len(array) >= min_size:
+                kept = score.kept(array)
                 forms.append(score.at(None, unit).form(array))
-                known.append(truth)
+                known.append(truth if kept is None else restriction(truth, kept))
     if not forms:
         raise ValueError(
             f"{who} needs a sequence of at least min_size={min_size} samples to tune its penalty, "

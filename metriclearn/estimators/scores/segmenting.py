@@ -347,7 +347,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         if not sum(map(len, known)):
             raise ValueError(f"{who} needs labels of states, but all labels are unknown (−1).")
         given = [label_array(getattr(one, "labels", one)) for one in list_labelings(who, y, data)]
-        arrays = [array[rows] for array, rows in zip(data.arrays, known) if len(rows)]
+        arrays = [Z[rows] for Z, rows in zip(self.rows_of(data), known) if len(rows)]
         labels = [label[rows] for label, rows in zip(given, known) if len(rows)]
         learned: Any = self if metric is None else clone(metric).fit(arrays, labels)
         self.states_ = States.learn(learned.components_, arrays, labels, named)
@@ -382,7 +382,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             self.components_, penalty=float(self.penalty_ or 0.0)
         )
         results = []
-        for array, partition, count in zip(data.arrays, partitions, counts):
+        for array, partition, count in zip(self.rows_of(data), partitions, counts):
             penalty = states.penalty
             if self.score_.unit is not None and not hasattr(self, "states_"):
                 penalty *= (center(array) @ self.components_.T).var(axis=0).sum() or 1.0
@@ -408,7 +408,18 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
     def read_data(self, X: Any) -> DataSets:
         """Read data. Single precision is kept, because sums are in double precision anyway."""
-        return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
+        missing = getattr(self.present_score.view, "missing", False)
+        data = read_data_sets(type(self).__name__, X, single_precision=True, missing=missing)
+        return check_features(self, data)
+
+    def rows_of(self, data: DataSets) -> list[NDArray]:
+        """Return the rows that the metric sees, one for every sample."""
+        if hasattr(self.score_.view, "kept"):
+            raise ValueError(
+                f"{type(self).__name__} needs a view that keeps all rows for features and states, "
+                f"got {self.score_.view!r}; take Fill instead."
+            )
+        return list(map(self.score_.rows, data.arrays))
 
     def segmented(self, data: DataSets, n_segments: Any = None, known: Any = None) -> list[Any]:
         """Segment every data set, as a list of partitions.

@@ -21,17 +21,19 @@ from metriclearn.estimators.data_sets import read_data_sets
 from metriclearn.estimators.labelings import read_groups, read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.linear import PrincipalComponents
-from metriclearn.estimators.learners.whitened import ReferenceMetricLearner, WhitenedMetricLearner
+from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.parameters import Needs, Positive, Whole, needs
+from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
 from metriclearn.views.boundary import BoundaryFeatures
 from metriclearn.views.sequence import SequenceFeatures
+from metriclearn.views.whiten import Metric
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -63,11 +65,17 @@ FAMILIES: Mapping[str, Family] = {
         (1e-1, 1.0, 1e-2, 10.0),
     ),
     "towards principal components": Family(
-        ReferenceMetricLearner(PrincipalComponents(20)), "strength", (1e-2, 1e-1, 1e-3)
+        WhitenedMetricLearner(
+            FullMetric(),
+            solver=BundleDual(tolerance=1e-3, max_rounds=200),
+            view=Metric(PrincipalComponents(20)),
+            toward=1e-2,
+            retune=True,
+        ),
+        "toward",
+        (1e-2, 1e-1, 1e-3),
     ),
-    "whitened": Family(
-        WhitenedMetricLearner(), "learner__regularizer__strength", (10.0, 1.0, 100.0)
-    ),
+    "whitened": Family(WhitenedMetricLearner(), "regularizer__strength", (10.0, 1.0, 100.0)),
 }
 
 
@@ -210,7 +218,7 @@ def auto_metric_learner(
     usable = [
         (rank, name, family)
         for rank, (name, family) in enumerate(families.items())
-        if not known or isinstance(family.learner, ChangePointMetricLearner)
+        if not known or family.learner.view is None
     ]
     grids = [
         [(rank, name, family, strength) for strength in family.strengths]
@@ -282,11 +290,10 @@ def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
 
     Warnings are hidden, because each would be given again in every fold.
     """
-    name = "callbacks" if isinstance(learner, ChangePointMetricLearner) else "learner__callbacks"
-    watched = {name: [*learner.get_params()[name], TimeLimit(seconds / 20)]}
+    watched = [*learner.callbacks, TimeLimit(seconds / 20)]
     with warnings.catch_warnings(action="ignore", category=UserWarning):
-        fitted = clone(learner).set_params(**watched).fit(X, truths)
-    fitted.set_params(**{name: learner.get_params()[name]})
+        fitted = clone(learner).set_params(callbacks=watched).fit(X, truths)
+    fitted.set_params(callbacks=learner.callbacks)
     if fitted.solution_.reason == "interrupted":
         # An interrupted comparison must not choose.
         raise KeyboardInterrupt
@@ -330,13 +337,11 @@ def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
 def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """Return the settings to try: for each description, the parameters and their values."""
     changes: dict[str, dict[str, Any]] = {}
-    plain = isinstance(learner, ChangePointMetricLearner)
     if isinstance(truths[0], Partition):
         shortest = min(int(truth.sizes.min()) for truth in truths)
         if shortest > 3:
-            name = "min_size" if plain else "learner__min_size"
-            changes[f"min_size {shortest // 2}"] = {name: shortest // 2}
-    if plain:
+            changes[f"min_size {shortest // 2}"] = {"min_size": shortest // 2}
+    if learner.view is None:
         sizes = np.concatenate([getattr(truth, "sizes", [truth.n_samples]) for truth in truths])
         typical = max(4, int(np.median(sizes)))
         boundary = BoundaryFeatures((max(1, typical // 4), typical))

@@ -19,7 +19,6 @@ from sklearn.utils.validation import has_fit_parameter
 from tqdm import tqdm
 
 from metriclearn.estimators.labelings import read_labelings
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
@@ -72,7 +71,7 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
             for strength in family.strengths
         ]
         for name, family in FAMILIES.items()
-        if isinstance(family.learner, ChangePointMetricLearner) or not partial
+        if not partial or family.learner.view is None
     }
     if named:
         linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))

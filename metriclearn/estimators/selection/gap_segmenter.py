@@ -27,7 +27,7 @@ from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Of, check_parameters, shown
-from metriclearn.views.gaps import placed, restriction
+from metriclearn.views.gaps import placed, placed_labels, restriction
 
 
 @dataclass(eq=False, repr=False)

@@ -79,6 +79,8 @@ class RegularizationPath:
         values for each strength: the mean losses on the data that each fold leaves out.
     diagonal : bool
         Whether ``weights`` holds weights of features, not eigenvalues.
+    scores : list of SegmentScore or ClusterScore
+        The score of the rows that the learner's view gives, at every strength.
     """
 
     strengths: NDArray
@@ -87,6 +89,7 @@ class RegularizationPath:
     weights: NDArray
     validation_loss: NDArray | None
     diagonal: bool
+    scores: list[Any]
 
     def __len__(self) -> int:
         return len(self.strengths)
@@ -180,7 +183,9 @@ def regularization_path(
     training = learner.read(X, y, sample_weight)
     statement = learner.stated(training)
     values = _strengths(strengths, statement.problem, ratio)
-    learners, losses = [], []
+    learners: list[Any] = []
+    scores: list[Any] = []
+    losses = []
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
@@ -194,6 +199,7 @@ def regularization_path(
         warm = learned.solution
         step.callbacks = ()
         learners.append(step)
+        scores.append(learned.score)
         if validation is not None:
             losses.append(-step.score(*validation))
         if warm.reason == "interrupted":
@@ -214,6 +220,7 @@ def regularization_path(
         np.array([_weights(statement.problem, solution) for solution in solutions]),
         np.array(losses) if losses else None,
         bool(learner.metric.polyhedral),
+        scores,
     )
 
 
@@ -366,7 +373,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         fitted = {name: value for name, value in vars(best).items() if name not in parameters}
         fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
         fitted["strength_"] = float(values[path.best])
-        fitted["training_losses_"] = best.training_losses(training)
+        fitted["training_losses_"] = best.training_losses(path.scores[path.best], training)
         # All at once: a fit that fails changes nothing.
         self.__dict__ = vars(self) | fitted
         report(self, statement.problem)
