@@ -1,6 +1,6 @@
 """How many labels are needed: test loss of our method against the number of labeled items.
 
-    python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
+    python -m experiments.benchmarks.learning_curve [--tiny]
 
 Cases, methods and losses come from the experiments of the same names. Our method is fitted to a few
 training items, which are drawn several times. The method keeps the hyper-parameters and the kind of
@@ -11,9 +11,9 @@ and the best trivial baseline, on the same test data.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sklearn.exceptions import ConvergenceWarning
 
-from experiments.benchmarks.machine import Report, options_of
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row
 from experiments.harness.command_line import CONFIGS
 from experiments.harness.comparison import TUNED
 from experiments.harness.procedure import Case, Method, Procedure, statistics
@@ -41,7 +41,9 @@ from metriclearn.plots.canvas import (
     words,
 )
 
+BENCH = Benchmark("learning_curve", __doc__)
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+_SAID: dict[str, str] = {}  # about every experiment measured so far
 _TRIVIAL = ("one segment", "equal cuts", "one region")
 
 
@@ -130,7 +132,6 @@ SETTINGS = {
 def learned(experiment: str, tiny: bool) -> dict[str, Any]:
     """Compute what is drawn for one experiment: a curve of each method, and horizontal lines for
     the best other method and the best trivial baseline."""
-    warnings.simplefilter("ignore", ConvergenceWarning)
     setting = SETTINGS[experiment]
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         names = [f"experiment={experiment}", *(["tiny=true"] if tiny else setting.overrides)]
@@ -270,30 +271,31 @@ def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
     tidy(ax, f"labeled {plural(panel['item'])}, log scale", panel["measure"], grid="y")
 
 
-def main() -> None:
-    """Learn from more and more labels of every data set, print and save."""
-    parser = options_of(__doc__)
-    parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    options = parser.parse_args()
-    report = Report("learning_curve", options)
-    panels = []
-    for experiment in options.only:
-        panel = learned(experiment, options.tiny)
-        panels.append(panel)
-        rows = [
-            {plural(panel["item"]): n}
-            | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in panel["curves"].items()}
-            | {f"{name}, with {panel['numbers'][-1]}": v for name, v in panel["flat"].items()}
-            for i, n in enumerate(panel["numbers"])
-        ]
-        note = (
-            f"{sentence(panel)}. Mean {panel['measure']} over {panel['units']} test units; "
-            f"{panel['better']} is better. Standard errors are over {SETTINGS[experiment].draws} "
-            "draws of the training data with the same test data, 0 at the end."
-        )
-        report.table(panel["title"], rows, note)
-    report.save(panels=panels)
+def curve(experiment: str, run: Run) -> list[Row]:
+    """Learn from more and more labels of a data set."""
+    panel = learned(experiment, run.tiny)
+    run.kept.setdefault("panels", []).append(panel)
+    _SAID[experiment] = (
+        f"{sentence(panel)}. Mean {panel['measure']} over {panel['units']} test units"
+    )
+    return [
+        {plural(panel["item"]): n}
+        | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in panel["curves"].items()}
+        | {f"{name}, with {panel['numbers'][-1]}": v for name, v in panel["flat"].items()}
+        for i, n in enumerate(panel["numbers"])
+    ]
 
+
+def note(experiment: str, rows: list[Row]) -> str:
+    """Say what the curve shows."""
+    return (
+        f"{_SAID[experiment]}. Standard errors are over {SETTINGS[experiment].draws} draws of the "
+        "training data with the same test data, 0 at the end."
+    )
+
+
+for _name, _setting in SETTINGS.items():
+    BENCH.table(_setting.title, [_name], partial(note, _name))(curve)
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()
