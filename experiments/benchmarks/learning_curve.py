@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.benchmarks.benchmark import Benchmark, Run
@@ -29,17 +28,8 @@ from experiments.harness.command_line import CONFIGS
 from experiments.harness.comparison import TUNED
 from experiments.harness.procedure import Case, Method, Procedure, statistics
 from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
-from metriclearn.plots.canvas import (
-    MUTED,
-    PALETTE,
-    headline,
-    legend,
-    new_figure,
-    number,
-    say,
-    tidy,
-    words,
-)
+from experiments.pages.curves import Panel, plot_curves
+from metriclearn.plots.canvas import number
 
 BENCH = Benchmark("learning_curve", __doc__)
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -243,32 +233,14 @@ def sentence(panel: Mapping[str, Any]) -> str:
 
 def draw(record: Mapping[str, Any]) -> Figure:
     """Plot a panel for every data set: curves with standard errors over draws, and horizontal
-    lines."""
-    panels = record["panels"]
-    figure = new_figure((9.6, 8.2))
-    headline(figure, "How many labels does it take for learning to pay off?")
-    for ax, panel in zip(np.ravel(figure.subplots(2, 2)), panels):
-        _draw_panel(ax, panel)
-    return figure
-
-
-def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
-    numbers = panel["numbers"]
-    for place, (name, curve) in enumerate(panel["curves"].items()):
-        mean, errors = np.transpose(curve)
-        line: dict[str, Any] = {"color": PALETTE[place], "lw": 2.6 - place, "capsize": 2.5}
-        ax.errorbar(numbers, mean, errors, marker="o", ms=4, label=name, **line)
-    for name, level in panel["flat"].items():
-        ax.axhline(level, color=MUTED, ls="--", lw=1.2)
-        words(ax, numbers[-1], level, name, ha="right", va="top", color=MUTED)
-    ax.set_xscale("log")
-    ax.set_xticks(numbers, [str(n) for n in numbers])
-    ax.set_xticks([], minor=True)
-    ax.set_ylim(0, 1.15 * max(*panel["flat"].values(), *np.transpose(panel["curves"]["ours"])[0]))
-    if len(panel["curves"]) > 1:
-        legend(ax, loc="lower left")
-    say(ax, sentence(panel).split(",")[0])  # without the numbers
-    tidy(ax, f"labeled {plural(panel['item'])}, log scale", panel["measure"], grid="y")
+    lines for the best other method and the best trivial one."""
+    parts = []
+    for panel in record["panels"]:
+        title, numbers = sentence(panel).split(",")[0], panel["numbers"]  # without the numbers
+        curves = {n: (numbers, *np.transpose(curve)) for n, curve in panel["curves"].items()}
+        label = f"labeled {plural(panel['item'])}, log scale"
+        parts.append(Panel(title, label, panel["measure"], curves, panel["flat"], log=True))
+    return plot_curves(parts, "How many labels does it take for learning to pay off?")
 
 
 def curve(experiment: str, run: Run) -> list[Row]:

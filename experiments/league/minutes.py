@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.utils import check_random_state
 
 from experiments.harness.comparison import case_of, cut, group_folds
 from experiments.harness.procedure import Case
 from experiments.harness.results import MEASURE, ONE, OURS
+from experiments.pages.curves import Panel, plot_curves
 from metriclearn.datasets import LabeledSequences
-from metriclearn.plots.canvas import PALETTE, headline, legend, new_figure, tidy
 
 _SHOWN = (OURS, ONE, "logistic, Viterbi", "extra trees, Viterbi", "euclidean")
 _UNIT = " min"
@@ -79,29 +77,13 @@ def drawn(
 def draw(results: Mapping[str, Any]) -> Figure:
     """Plot the loss on test data against labeled minutes: ours, classifiers, and the Euclidean
     metric."""
-    sets = [table["name"] for table in results["tables"] if table["main"]]
-    figure = new_figure((9.6, 2.9 * -(-len(sets) // 2) + 0.6))
-    headline(figure, "A few labeled minutes")
-    axes = np.ravel(figure.subplots(-(-len(sets) // 2), 2))
-    for ax, name in zip(axes, sets):
+    parts = []
+    for name in [table["name"] for table in results["tables"] if table["main"]]:
         rows = [r for r in results["rows"] if (r["table"], r["measure"]) == (name, MEASURE)]
-        _draw_set(ax, name, rows)
-    legend(axes[0], loc="lower left")
-    for ax in axes[len(sets) :]:
-        ax.remove()
-    return figure
-
-
-def _draw_set(ax: Axes, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    numbers: list[float] = []
-    for place, method in enumerate(_SHOWN):
-        mine = [row for row in rows if row["method"] == method]
-        numbers = [float(row["column"].removesuffix(_UNIT)) for row in mine]
-        style: dict[str, Any] = {"color": PALETTE[place], "lw": 2.4 if method == OURS else 1.4}
-        ax.plot(numbers, [row["mean"] for row in mine], "o-", ms=4, label=method, **style)
-    ax.set_xscale("log")
-    ax.set_xticks(numbers, [f"{n:g}" for n in numbers])
-    ax.set_xticks([], minor=True)
-    ax.set_ylim(bottom=0)
-    ax.set_title(name)
-    tidy(ax, "labeled minutes", "‖M − N‖²", grid="y")
+        curves = {}
+        for method in _SHOWN:
+            mine = [row for row in rows if row["method"] == method]
+            minutes = [float(row["column"].removesuffix(_UNIT)) for row in mine]
+            curves[method] = minutes, [row["mean"] for row in mine], None
+        parts.append(Panel(name, "labeled minutes", "‖M − N‖²", curves, log=True))
+    return plot_curves(parts, "A few labeled minutes")

@@ -36,17 +36,9 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
+from experiments.pages.curves import Panel, plot_curves
 from metriclearn.datasets import LabeledSequences
-from metriclearn.plots.canvas import (
-    MUTED,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    number,
-    tidy,
-    width_of,
-)
+from metriclearn.plots.canvas import number
 
 Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 _PROTOCOL = (
@@ -160,35 +152,12 @@ def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
 
 
 def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
-    """Plot the loss against the labeled fraction, with error bars. The first method is ours."""
+    """Plot the loss against the labeled fraction. The first method is ours."""
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels, the learned metric has a loss of {number(first)}. The best other "
     message += (
         f"method has {number(min(others))}, although most others get the true number of segments"
     )
-    ax = canvas(ax, (9.0, 4.6), message)
-    ends = []
-    for place, (name, (x, mean, error)) in enumerate(curves.items()):
-        trivial = name.startswith(("one segment", "equal cuts"))
-        color, style = (MUTED, "--") if trivial else (PALETTE[place % 6], "-")
-        line: dict[str, Any] = {"color": color, "ls": style, "lw": 1.3 if place else 2.6}
-        ax.errorbar(100 * x, mean, error, marker="o", ms=4, capsize=2.5, **line)
-        ends.append((float(mean[-1]), name.removesuffix(", K given"), color))
-    ax.set_ylim(0, 1.12 * max(float((mean + error).max()) for _, mean, error in curves.values()))
-    _name_curves(ax, ends, 100 * float(x[-1]))
-    tidy(ax, "labeled part (%)", "test loss ‖M − N‖²", grid="y")
-    return figure_of(ax)
-
-
-def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) -> None:
-    """Write names next to the last points, moved apart where they would overlap."""
-    height, ends = 0.253 / figure_of(ax).get_figheight() * ax.get_ylim()[1], sorted(ends)
-    places = np.array([value for value, _, _ in ends])
-    for _ in range(100):  # push neighbors apart by half of the missing distance each
-        missing = np.maximum(height - np.diff(places), 0.0) / 2.0
-        places[1:] += missing
-        places[:-1] -= missing
-    beside = right * (1 + 0.18 / width_of(ax))
-    for place, (_, name, color) in zip(places, ends):
-        ax.text(beside, place, name, color=color, fontsize=TEXT_SIZE, va="center")
-    ax.set_xlim(right=1.01 * right)
+    percent = {name: (100 * x, mean, error) for name, (x, mean, error) in curves.items()}
+    panel = Panel("", "labeled part (%)", "test loss ‖M − N‖²", percent)
+    return plot_curves([panel], message, ax)
