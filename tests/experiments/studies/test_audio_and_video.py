@@ -182,13 +182,3 @@ def test_show_alternates_in_passages_of_5_to_25_seconds(tmp_path: Path) -> None:
     assert read_segments(again / "test" / "segments.csv")["test0"] == spans
     heard = [np.concatenate(list(audio_blocks(f / "test" / "test0.mp4"))) for f in (folder, again)]
     np.testing.assert_array_equal(*heard)
-
-
-def test_embeddings_of_speakers_have_unit_length(tmp_path: Path) -> None:
-    pytest.importorskip("resemblyzer", reason="resemblyzer is not installed")
-    from experiments.data.voice_embeddings import voice_windows
-
-    write_wave(tmp_path / "noise.wav", np.random.default_rng(0).normal(scale=0.1, size=3 * RATE))
-    X = voice_windows(rate=4.0).transform(tmp_path / "noise.wav")
-    assert X.shape == (12, 256)
-    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-5)
