@@ -35,8 +35,8 @@ from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, load_musanmix
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
-from metriclearn.views import OwnScale
 from metriclearn.indices import compare, precision_recall
+from metriclearn.views import OwnScale
 
 BENCH = Benchmark("recordings", __doc__)
 PEERS = Path(__file__).parent / "shot_detectors.json"
