@@ -12,7 +12,7 @@ and the best trivial baseline, on the same test data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,102 +21,21 @@ import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from matplotlib.figure import Figure
+from omegaconf import OmegaConf
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from experiments.harness.command_line import CONFIGS
-from experiments.harness.comparison import TUNED
-from experiments.harness.procedure import Case, Method, Procedure, statistics
+from experiments.harness.procedure import Case, Method, Procedure, standard_error, statistics
 from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn.plots.canvas import number
 
 BENCH = Benchmark("learning_curve", __doc__)
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+SETTINGS: Any = OmegaConf.to_container(OmegaConf.load(Path(CONFIGS) / "learning_curve.yaml"))
 _SAID: dict[str, str] = {}  # about every experiment measured so far
 _TRIVIAL = ("one segment", "equal cuts", "one region")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The curves of one experiment: which methods are drawn, for which numbers of labeled items.
-
-    Attributes
-    ----------
-    methods : mapping
-        The methods to draw. A key is the name of a row in the results. A value has the name of an
-        entry in the configuration, the parameters, and how the penalty is chosen.
-    sizes : sequence of int
-        Numbers of labeled items. The number of all items is appended to this list.
-    draws : int
-        Number of draws for each number of items.
-    overrides : sequence of str
-        Overrides of the configuration, in Hydra's syntax.
-    n_train : int, optional
-        Number of items on which the committed results were trained. By default, this is the number
-        of all items.
-    """
-
-    title: str
-    item: str
-    methods: Mapping[str, tuple[str, Mapping[str, Any], Any]]
-    sizes: Sequence[int]
-    draws: int
-    table: str = "test"
-    overrides: Sequence[str] = ()
-    n_train: int | None = None
-
-
-SETTINGS = {
-    "synthetic": Setting(
-        "synthetic sequences",
-        "sequence",
-        {"ours": ("diagonal_l1", {"regularizer__strength": 1e-2}, TUNED)},
-        (1, 2, 5, 10),
-        5,
-    ),
-    "hapt": Setting(
-        "phones (HAPT)",
-        "recording",
-        {
-            "ours": ("trace", {"regularizer__strength": 3e-3}, TUNED),
-            "ours/diagonal-l1": ("diagonal_l1", {"regularizer__strength": 1e-3}, TUNED),
-        },
-        (1, 2, 4, 8, 16),
-        5,
-    ),
-    "neuroblastoma": Setting(
-        "copy numbers (neuroblastoma)",
-        "sequence",
-        {
-            "ours": (
-                "ours_hermite",
-                {
-                    "regression__products": 0.2,
-                    "representation__softthresholds__saturation": 2.0,
-                },
-                None,
-            )
-        },
-        (2, 5, 10, 20),
-        2,
-        "profiles",
-    ),
-    "images": Setting(
-        "photographs (horses)",
-        "image",
-        {"ours": ("diagonal", {"regularizer__strength": 1e-2, "loss_scale": 3e-2}, None)},
-        (2, 5),
-        2,
-        overrides=(
-            "dataset.n_images=60",
-            "n_train=20",
-            "n_seeds=1",
-            "measures=[foreground]",
-        ),
-        n_train=10,
-    ),
-}
 
 
 def learned(experiment: str, tiny: bool) -> dict[str, Any]:
@@ -124,38 +43,34 @@ def learned(experiment: str, tiny: bool) -> dict[str, Any]:
     the best other method and the best trivial baseline."""
     setting = SETTINGS[experiment]
     with initialize_config_dir(CONFIGS, version_base="1.3"):
-        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else setting.overrides)]
-        config = compose("config", names)
+        more = ["tiny=true"] if tiny else setting.get("overrides", [])
+        config = compose("config", [f"experiment={experiment}", *more])
     kind: Any = get_class(config.procedure)
-    entries = config[kind.entries]
-    keys = {name: key for name, (key, *_) in setting.methods.items()}
-    for key in set(entries) - set(keys.values()):
+    entries, drawn = config[kind.entries], setting["methods"]
+    for key in set(entries) - {one["entry"] for one in drawn.values()}:
         entries[key] = None
     procedure: Procedure = kind(config)
     methods = {method.name: method for method in procedure.methods()}
-    cases = [case for case in procedure.cases() if case.table == setting.table]
-    most = setting.n_train or min(len(procedure.units(case.train)) for case in cases)
-    sizes = [n for n in setting.sizes if n < most]
+    cases = [case for case in procedure.cases() if case.table == setting["table"]]
+    most = setting.get("n_train") or min(len(procedure.units(case.train)) for case in cases)
+    sizes = [n for n in setting["sizes"] if n < most]
     units = {unit for case in cases for unit in procedure.units(case.test)}
-    results = _results(experiment, setting.table, units)
+    results = _results(experiment, setting["table"], units)
     curves: dict[str, list[tuple[float, float]]] = {}
-    for name, (_, parameters, option) in setting.methods.items():
-        method, curves[name] = methods[entries[keys[name]].name], []
+    for name, one in drawn.items():
+        method, curves[name] = methods[entries[one["entry"]].name], []
+        call = partial(_mean, procedure, method, one["parameters"], one["option"], cases)
         for n in sizes:
-            means = [
-                _mean(procedure, method, parameters, option, cases, n, seed)
-                for seed in range(setting.draws)
-            ]
-            error = np.std(means, ddof=1) / np.sqrt(len(means))
-            curves[name].append((float(np.mean(means)), float(error)))
+            means = np.array([call(n, seed) for seed in range(setting["draws"])])
+            curves[name].append((float(means.mean()), standard_error(means) or 0.0))
         curves[name].append((results[name], 0.0))
     title, better = procedure.measures[next(iter(procedure.measures))]
     others = [name for name in results if not is_ours(name)]
     order = sorted(others, key=results.__getitem__, reverse=better == "more")
     flat = [next(name for name in order if (name in _TRIVIAL) == yes) for yes in (False, True)]
     return {
-        "title": setting.title,
-        "item": setting.item,
+        "title": setting["title"],
+        "item": setting["item"],
         "measure": title,
         "better": better,
         "numbers": [*sizes, most],
@@ -260,14 +175,15 @@ def curve(experiment: str, run: Run) -> list[Row]:
 
 def note(experiment: str, rows: list[Row]) -> str:
     """Say what the curve shows."""
+    draws = SETTINGS[experiment]["draws"]
     return (
-        f"{_SAID[experiment]}. Standard errors are over {SETTINGS[experiment].draws} draws of the "
-        "training data with the same test data, 0 at the end."
+        f"{_SAID[experiment]}. Standard errors are over {draws} draws of the training data with the "
+        "same test data, 0 at the end."
     )
 
 
 for _name, _setting in SETTINGS.items():
-    BENCH.table(_setting.title, [_name], partial(note, _name))(curve)
+    BENCH.table(_setting["title"], [_name], partial(note, _name))(curve)
 
 if __name__ == "__main__":
     BENCH.main()

@@ -10,12 +10,12 @@ from experiments.harness.results import read_results
 @pytest.mark.parametrize("experiment", sorted(SETTINGS.keys() - {"hapt", "neuroblastoma"}))
 def test_methods_have_the_parameters_that_the_committed_results_chose(experiment: str) -> None:
     rows = read_results(RESULTS / f"{experiment}.json")["rows"]
-    for method, (_, parameters, option) in SETTINGS[experiment].methods.items():
+    for method, setting in SETTINGS[experiment]["methods"].items():
         one = "ours/one model" if method == "ours" else method
         chosen = max((row for row in rows if row["method"] in (one, method)), key=_is_one)["choice"]
-        for name, value in parameters.items():
+        for name, value in setting["parameters"].items():
             assert f"{name.split('__')[-1]} = {value:g}" in chosen
-        assert ("tuned afterwards" in chosen) == (option is not None)
+        assert ("tuned afterwards" in chosen) == (setting["option"] is not None)
 
 
 def _is_one(row: dict) -> bool:
