@@ -177,8 +177,8 @@ def note(experiment: str, rows: list[Row]) -> str:
     """Say what the curve shows."""
     draws = SETTINGS[experiment]["draws"]
     return (
-        f"{_SAID[experiment]}. Standard errors are over {draws} draws of the training data with the "
-        "same test data, 0 at the end."
+        f"{_SAID[experiment]}. Standard errors are over {draws} draws of the training data with "
+        "the same test data, 0 at the end."
     )
 
 

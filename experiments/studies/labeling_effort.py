@@ -56,15 +56,10 @@ _PROTOCOL = (
     "labels, strengths are chosen by cross-validation over whole recordings."
 )
 
-_SENTENCE = (
-    "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
+_WAY = (
+    "{table}: with {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
     "metric to all labels, random {random_way:.0f} %; {worse} worse than random by more than "
     "one standard error."
-)
-_TOO_FEW = (
-    "{table}: {percent:g} % of the labels are too few: on the way from the Euclidean metric (0 %) "
-    "to all labels (100 %) ours is at {way:.0f} %, random at {random_way:.0f} %; {worse} "
-    "worse than random by more than one standard error."
 )
 _NO_WAY = (
     "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
@@ -256,18 +251,15 @@ class LabelingEffort(Procedure):
             reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
             for table, whole in seconds.items()
         ]
-        sentences = [_sentence(facts).format(**facts) for facts in reached]
+        texts = [
+            _NO_WAY if facts["way"] is None else _WAY + (_FEWER if "seconds" in facts else "")
+            for facts in reached
+        ]
+        sentences = [text.format(**facts) for text, facts in zip(texts, reached)]
         fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
         figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
         artifacts = Artifacts(figures=figures, notes=sentences)
         return Story(_PROTOCOL, artifacts, tables, fields)
-
-
-def _sentence(facts: Mapping[str, Any]) -> str:
-    """Choose the template of the sentence about a table, with fields in braces for ``facts``."""
-    if facts["way"] is None:
-        return _NO_WAY
-    return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
 
 
 def _column(fraction: float) -> str:
