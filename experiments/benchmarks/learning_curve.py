@@ -107,14 +107,14 @@ def _mean(
 
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
-    """For each method, return the mean of its committed results over the test units in ``units``.
-    The results are from the first column of a table."""
+    """For each method, return the mean of its committed results over the test units in ``units``,
+    or over all if a tiny run has other units. The results are from the first column of a table."""
     results = read_results(RESULTS / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
     for row in rows_of(results, shown):
-        chosen = [i for i, unit in enumerate(row["units"]) if unit in units]
-        if row["column"] == next(iter(shown["columns"])) and chosen:
+        chosen = [i for i, unit in enumerate(row["units"]) if unit in units] or slice(None)
+        if row["column"] == next(iter(shown["columns"])):
             weights = np.array(row.get("weights", np.ones(len(row["units"]))))[chosen]
             values = np.array(row["values"])[chosen]
             means[row["method"]] = float(np.average(values, weights=weights))
