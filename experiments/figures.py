@@ -33,7 +33,7 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from experiments.benchmarks.machine import cell, page_of
+from experiments.benchmarks.benchmark import cell, page_of
 from experiments.harness.procedure import standard_error
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
@@ -59,27 +59,22 @@ DRAWN = {
     "active_small": ("results/active_small", "studies.labeling_effort.plot_learning"),
     "choose": (
         "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
-        "results/audio results/shows benchmarks/training",
+        "results/audio results/shows benchmarks/solvers/training",
         "pages.chart.draw",
     ),
-    "convergence": ("benchmarks/convergence", "benchmarks.convergence.draw"),
+    "convergence": ("benchmarks/solvers/convergence", "benchmarks.solvers.draw_convergence"),
     "reliability": ("benchmarks/confidence", "benchmarks.confidence.draw"),
-    "figure1": ("results/figure1", "studies.figure1.draw"),
+    "figure1": ("results/figure1", "studies.fewer_labels.draw_figure1"),
     "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
-    "indices_chains": ("benchmarks/index_examples", "benchmarks.index_examples.draw_chains"),
-    "indices_gaussian": ("benchmarks/index_examples", "benchmarks.index_examples.draw_gaussian"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),
-    "league_minutes": ("results/league_minutes", "league.minutes.draw"),
+    "league_minutes": ("results/league_minutes", "studies.fewer_labels.draw_minutes"),
     "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
-    "regularization_path": (
-        "benchmarks/regularization_path",
-        "benchmarks.regularization_path.draw",
-    ),
-    "scaling": ("benchmarks/scale_prediction", "benchmarks.scale.draw_prediction"),
+    "regularization_path": ("benchmarks/solvers/path", "benchmarks.solvers.draw_paths"),
+    "scaling": ("benchmarks/scale/prediction", "benchmarks.scale.draw_prediction"),
     "scaling_clustering": ("benchmarks/clustering", "benchmarks.clustering.draw"),
-    "scaling_rounds": ("benchmarks/scale_rounds", "benchmarks.scale.draw_rounds"),
-    "scaling_samples": ("benchmarks/scale_samples", "benchmarks.scale.draw_samples"),
+    "scaling_rounds": ("benchmarks/scale/rounds", "benchmarks.scale.draw_rounds"),
+    "scaling_samples": ("benchmarks/scale/samples", "benchmarks.scale.draw_samples"),
 }
 # pictures that a run draws, because its results do not hold its images or recordings
 TAKEN = {
@@ -87,9 +82,9 @@ TAKEN = {
     "clustering": ("results/clustering", "01-figure-*.png"),
     "features": ("results/hapt_encoder", "features.png"),
     "horses": ("results/images", "01-figure-*.png"),
-    "label_begin": ("benchmarks/labeling", "label_begin.png"),
-    "label_learned": ("benchmarks/labeling", "label_learned.png"),
-    "label_sound": ("benchmarks/labeling", "label_sound.png"),
+    "label_begin": ("benchmarks/labeling/page", "label_begin.png"),
+    "label_learned": ("benchmarks/labeling/page", "label_learned.png"),
+    "label_sound": ("benchmarks/labeling/page", "label_sound.png"),
     "neuroblastoma": ("results/neuroblastoma", "01-figure-*.png"),
     "segmentation": ("benchmarks/examples", "segmentation.png"),
     "timeline": ("benchmarks/examples", "new.timeline.png"),
@@ -150,7 +145,7 @@ class Committed:
         return f"[{text}]({os.path.relpath(self.docs / file, self.folder)})"
 
     def page(self, stem: str) -> str:
-        """Return a link to the page of committed results, such as "benchmarks/convergence"."""
+        """Return a link to the page of committed results, such as "benchmarks/solvers"."""
         file = f"{stem}.md"
         return self.link(file, file) if (self.docs / file).is_file() else _AWAITED.format(stem)
 
@@ -270,7 +265,7 @@ class Committed:
         """Return a picture, with its drawn title as alternative text."""
         file = f"images/{name}.png"
         if not (self.docs / file).is_file():
-            return self.page((DRAWN | TAKEN)[name][0])
+            return self.page((DRAWN | TAKEN)[name][0].split()[0])
         return f"!{self.link(file, texts_of(self.docs / file)['Title'])}"
 
 
@@ -326,26 +321,44 @@ def source_of(name: str, docs: Path) -> str:
 
 
 def drawn_pages(docs: Path) -> dict[Path, str]:
-    """Make the page of every committed result: its report, its pictures, and the digest of the
-    file."""
+    """Make the page of every committed result: its report, its pictures, and the digests of the
+    files. A folder of ``benchmarks`` has one page for the parts of a benchmark."""
+    texts = {page_at(file): "" for file in docs.glob("benchmarks/**/*.json")}
+    for page in texts:
+        parts = {
+            "" if file.parent == page.parent else file.stem: json.loads(file.read_text("utf-8"))
+            for file in files_of(page)
+        }
+        texts[page] = page_of(page.stem, parts)
+    for file in docs.glob("results/*.json"):
+        texts[file.with_suffix(".md")] = results_markdown(results_in(file))
     pages = {}
-    for file in sorted([*docs.glob("results/*.json"), *docs.glob("benchmarks/*.json")]):
-        stem = f"{file.parent.name}/{file.stem}"
-        if file.parent.name == "results":
-            text = results_markdown(results_in(file))
-        else:
-            text = page_of(file.stem, json.loads(file.read_text(encoding="utf-8")))
-        committed = Committed(docs, file.parent)
-        images = [
-            name for name, (source, _) in (DRAWN | TAKEN).items() if source.split()[0] == stem
+    for page, text in texts.items():
+        committed, files = Committed(docs, page.parent), files_of(page)
+        sources = {name: results_of(name, docs)[0] for name in DRAWN | TAKEN}
+        there = [
+            name
+            for name, source in sources.items()
+            if source in files and (docs / "images" / f"{name}.png").is_file()
         ]
-        there = [name for name in images if (docs / "images" / f"{name}.png").is_file()]
-        parts = [text, *(f"{committed.picture(name)}\n" for name in there)]
-        made_from = [f"[{file.name}]({file.name}), {digest(file)}"]
+        links = [file.relative_to(page.parent) for file in files]
+        made_from = [f"[{link}]({link}), {digest(file)}" for link, file in zip(links, files)]
         made_from += [f"{name}.png, {digest(docs / 'images' / f'{name}.png')}" for name in there]
-        parts.append(f"Made by `make figures` from {'; '.join(made_from)}.\n")
-        pages[file.with_suffix(".md")] = "\n".join(parts)
+        end = f"Made by `make figures` from {'; '.join(made_from)}.\n"
+        pages[page] = "\n".join([text, *(f"{committed.picture(name)}\n" for name in there), end])
     return pages
+
+
+def page_at(file: Path) -> Path:
+    """Return the page that shows the results of a benchmark."""
+    folder = file.parent
+    return file.with_suffix(".md") if folder.name == "benchmarks" else folder.with_suffix(".md")
+
+
+def files_of(page: Path) -> list[Path]:
+    """Return the files with the results that a page shows: one, or one for each part."""
+    file = page.with_suffix(".json")
+    return [file] if file.is_file() else sorted(page.with_suffix("").glob("*.json"))
 
 
 def other_pages(root: Path) -> list[Path]:

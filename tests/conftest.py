@@ -59,7 +59,7 @@ def no_handler_stays() -> Iterator[None]:
 def chrome() -> Iterator[Any]:
     """Chromium without a window, started once, with a log of its console."""
     pytest.importorskip("selenium", reason="needs selenium")
-    from experiments.benchmarks.labeling_page import chromium
+    from experiments.benchmarks.labeling import chromium
 
     chrome = chromium()
     if chrome is None:

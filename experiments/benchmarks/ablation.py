@@ -1,6 +1,6 @@
 """How much time each speed-up of the search for change-points saves.
 
-    python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
+    python -m experiments.benchmarks.ablation [--repeats 7] [--tiny]
 
 A speed-up skips work without changing the result, and it can be switched off. A ratio is the
 processor time without one speed-up, divided by the time with all of them. A call is run several
@@ -11,23 +11,28 @@ Their objectives must agree to a relative 1e-9.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import multiprocessing
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 import metriclearn as ml
+from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.change_points import NOISY, TINY, Signal, make_signal, off_hull, steps
-from experiments.benchmarks.machine import Report, Timing, options_of
+from experiments.benchmarks.machine import Row as Cells
+from experiments.benchmarks.machine import Timing
 from metriclearn.datasets import load_hapt, load_mocap6
 
 Row = Callable[[], float]
+BENCH = Benchmark("ablation", __doc__)
 _HOME = "metriclearn.oracles.change_points."
 _MOST = 2**31 - 1
 # speed-up: the constant that switches it, and its value without the speed-up
@@ -49,12 +54,7 @@ REMOVED = [
     {"speed-up": "bounds carried over at checkpoints", "largest": 1.16, "least": 0.83},
     {"speed-up": "functional pruning of one feature", "largest": 1.44, "least": 0.72},
 ]
-_NOTE = "Rows to which a speed-up does not apply have ratios that show the size of the noise."
-_REMOVED_NOTE = (
-    "Ratios of single programs, measured before removal on rows of the change-points page and "
-    "on recordings, the least of 2 to 15 runs. Left out are rows that a fixed cost per call "
-    "dominates. Below 1 the program is faster without the speed-up."
-)
+_LARGEST: dict[str, float] = {}  # of the ratios of every speed-up so far
 
 
 def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
@@ -153,17 +153,22 @@ def switch_off(speed_up: str | None) -> None:
         setattr(importlib.import_module(_HOME + module), name, value)
 
 
-def process_without(speed_up: str | None, folder: str) -> ProcessPoolExecutor:
-    """Start a process without one speed-up and with a separate cache of compiled kernels.
+@cache
+def processes() -> dict[str | None, ProcessPoolExecutor]:
+    """Start a process without each of the speed-ups, and one with all of them. Each has a separate
+    cache of compiled kernels.
 
-    The folder of the cache is set before the process starts, because numba reads it when it is
+    The folder of the cache is set before a process starts, because numba reads it when it is
     imported.
     """
-    os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(speed_up))
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, context, switch_off, (speed_up,))
-    pool.submit(os.getpid).result()
-    return pool
+    folder, pools = tempfile.mkdtemp(), {}
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for speed_up in (None, *SPEED_UPS):
+        os.environ["NUMBA_CACHE_DIR"] = os.path.join(folder, str(speed_up))
+        context = multiprocessing.get_context("spawn")
+        pools[speed_up] = ProcessPoolExecutor(1, context, switch_off, (speed_up,))
+        pools[speed_up].submit(os.getpid).result()
+    return pools
 
 
 def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
@@ -177,40 +182,39 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
     return min(seconds), value
 
 
-def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
-    """Make one line of the table. For every speed-up, the line has the time of the process without
-    this speed-up, divided by the time of the process with all speed-ups."""
+@BENCH.table(
+    "Time without one speed-up, divided by the time with all of them",
+    lambda run: rows_of(run.tiny),
+    "Rows to which a speed-up does not apply have ratios that show the size of the noise.",
+)
+def ratios(row: str, run: Run) -> Cells:
+    """Divide the time of the process without each speed-up by the time of the process with all."""
     answers = {
-        speed_up: pool.submit(measure, row, options.tiny, options.repeats).result()
-        for speed_up, pool in pools.items()
+        speed_up: pool.submit(measure, row, run.tiny, run.repeats).result()
+        for speed_up, pool in processes().items()
     }
     (least, expected), cells = answers.pop(None), {}
     for speed_up, (seconds, value) in answers.items():
         if abs(value - expected) > 1e-9 * (1.0 + abs(expected)):
             raise RuntimeError(f"{row} has another objective without {speed_up}.")
         cells[str(speed_up)] = round(seconds / least, 2)
-    print(row, cells, flush=True)
+        _LARGEST[str(speed_up)] = max(cells[str(speed_up)], _LARGEST.get(str(speed_up), 0.0))
     return {"row": row, "all, ms": round(1e3 * least, 3), **cells}
 
 
-def main() -> None:
-    """Print and save the ratios."""
-    options = options_of(__doc__).parse_args()
-    report = Report("ablation", options, repeats=options.repeats)
-    with tempfile.TemporaryDirectory() as folder:
-        pools = {speed_up: process_without(speed_up, folder) for speed_up in (None, *SPEED_UPS)}
-        table = [ratios(row, pools, options) for row in rows_of(options.tiny)]
-        for pool in pools.values():
-            pool.shutdown()
-    largest = [
-        {"speed-up": speed_up, "largest": max(row[speed_up] for row in table)}
-        for speed_up in SPEED_UPS
-    ]
-    report.table("Time without one speed-up, divided by the time with all of them", table, _NOTE)
-    report.table("Largest ratio of every speed-up", largest)
-    report.table("Speed-ups that were removed", REMOVED, _REMOVED_NOTE)
-    report.save()
+@BENCH.table("Largest ratio of every speed-up", SPEED_UPS)
+def largest(speed_up: str, run: Run) -> Cells:
+    """Return the largest ratio in the table above."""
+    return {"speed-up": speed_up, "largest": _LARGEST[speed_up]}
 
+
+BENCH.table(
+    "Speed-ups that were removed",
+    REMOVED,
+    "Ratios of single programs, measured before removal on rows of the change-points page and on "
+    "recordings, the least of 2 to 15 runs. Left out are rows that a fixed cost per call "
+    "dominates. Below 1 the program is faster without the speed-up.",
+)(lambda row, run: row)
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

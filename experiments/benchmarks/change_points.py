@@ -1,6 +1,6 @@
 """Time the exact search for change-points under a given metric, next to installed peers.
 
-    python -m experiments.benchmarks.change_points [--out FOLDER] [--repeats 7] [--skip-slow]
+    python -m experiments.benchmarks.change_points [--repeats 7] [--tiny]
 
 The data are X = Z L⁻¹, where L is a random symmetric matrix, B = LLᵀ is the metric, and Z is
 piecewise constant plus noise of variance one. Under the metric the noise is therefore white, as
@@ -15,7 +15,7 @@ process uses before the call. Before the call, the process already holds X and Z
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,13 +25,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import metriclearn as ml
+from experiments.benchmarks.benchmark import Benchmark, Run, cell
 from experiments.benchmarks.machine import (
-    Report,
     Row,
-    cell,
     in_own_process,
     in_turns,
-    options_of,
     peak_above,
     power_of,
     side_by_side,
@@ -42,6 +40,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.plots import plot_scaling
 
+BENCH = Benchmark("change_points", __doc__)
 SIZES = [(600, 300, 10), (2000, 20, 40), (5400, 50, 90), (20000, 10, 200), (20000, 10, 1)]
 KNOWN = [(5400, 50, 90), (20000, 10, 200)]
 NOISY = [(600, 300, 10, 0.2), (2000, 20, 40, 0.5), (5400, 50, 90, 0.3), (20000, 10, 200, 0.6)]
@@ -53,7 +52,7 @@ COUNTS: dict[str, Callable[[int], int]] = {
     "10 segments": lambda T: 10,
     "T / 100 segments": lambda T: T // 100,
 }
-_CHANGES = "changes"
+_CHANGES, _SIZE = "changes", "(T, P, segments)"
 _AGAINST = "Time against length"
 _SLOW = 100.0  # seconds
 _LEFT_OUT = (
@@ -62,7 +61,6 @@ _LEFT_OUT = (
 )
 _PEAK = "peak MiB above the data"
 _SAME = 1e-9  # relative difference of objectives
-_SLOW_SAMPLES = 20000  # from here on a peer's dynamic program takes the better part of a minute
 
 
 @dataclass(frozen=True)
@@ -101,33 +99,38 @@ def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 
     return Signal(X, L, X @ L, truth, 2.0 * n_features * np.log(n_samples))
 
 
-def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
-    """Make one line of a table: the times of programs that get the transformed signal Z and a
-    penalty."""
+@BENCH.table("Penalized, Z = X L given", lambda run: [TINY] if run.tiny else SIZES)
+def penalized(size: tuple[int, ...], run: Run) -> Row:
+    """Time programs that get the transformed signal Z and a penalty."""
+    signal = make_signal(*size)
     able = answering(programs(), signal.Z, signal.penalty)
-    calls = {name: partial(run, signal.Z, signal.penalty) for name, run in able.items()}
-    cells = side_by_side(calls, repeats, signal.same)
+    calls = {name: partial(one, signal.Z, signal.penalty) for name, one in able.items()}
+    cells = side_by_side(calls, run.repeats, signal.same)
     cells["segments"] = len(cells["ours"].result)
-    return {"(T, P, segments)": signal.name, **cells, _PEAK: peak(signal)}
+    return {_SIZE: signal.name, **cells, _PEAK: peak(signal)}
 
 
-def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
-    """Make one line of a table: the times of programs that get X. Our time is the time of
-    ``predict_change_points``. A peer segments X L, and its time includes the computation of this
-    product."""
-    learner = ml.ChangePointMetricLearner()
+@BENCH.table(
+    "Penalized, product X @ L included",
+    lambda run: [TINY] if run.tiny else SIZES,
+    "Ours is the whole call on a fitted learner, input checks included.",
+)
+def with_product(size: tuple[int, ...], run: Run) -> Row:
+    """Time programs that get X. Our time is that of ``predict_change_points``. A peer segments X L,
+    and its time includes the computation of this product."""
+    signal, learner = make_signal(*size), ml.ChangePointMetricLearner()
     learner.score_ = SegmentScore(signal.L.T, signal.penalty)
     learner.n_features_in_ = len(signal.L)
 
-    def multiplied(run: Program) -> Ends:
-        return run(signal.X @ signal.L, signal.penalty)
+    def multiplied(one: Program) -> Ends:
+        return one(signal.X @ signal.L, signal.penalty)
 
     able = answering(programs(), signal.Z, signal.penalty)
-    calls = {name: partial(multiplied, run) for name, run in able.items()}
+    calls = {name: partial(multiplied, one) for name, one in able.items()}
     calls["ours"] = partial(learner.predict_change_points, signal.X)
-    cells = side_by_side(calls, repeats, signal.same)
-    cells["product alone"] = timed(lambda: signal.X @ signal.L, repeats).of_processor
-    return {"(T, P, segments)": signal.name, **cells}
+    cells = side_by_side(calls, run.repeats, signal.same)
+    cells["product alone"] = timed(lambda: signal.X @ signal.L, run.repeats).of_processor
+    return {_SIZE: signal.name, **cells}
 
 
 def peak(signal: Signal, count: int | None = None) -> float:
@@ -146,18 +149,40 @@ def _memory(signal: Signal, count: int | None) -> Row:
     return {_PEAK: peak_above(ours)}
 
 
-def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
-    """Make one line of a table that compares our time for a given number of segments with the time
-    of ruptures' dynamic program without pruning."""
+def known_number(signal: Signal, count: int, repeats: int) -> Row:
+    """Compare our time for a given number of segments with the time of ruptures' dynamic program
+    without pruning."""
     calls: dict[str, Callable[[], Ends]] = {
         "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
     }
     ruptures = installed("ruptures")
-    if ruptures is not None and not (options.skip_slow and len(signal.Z) >= _SLOW_SAMPLES):
+    if ruptures is not None:
         program = ruptures.KernelCPD(kernel="linear", min_size=1, jump=1)
         calls["KernelCPD"] = lambda: program.fit(signal.Z).predict(n_bkps=count - 1)
-    cells |= {"K": count, **side_by_side(calls, options.repeats, signal.same)}
-    return {"(T, P, segments)": signal.name, **cells, _PEAK: peak(signal, count)}
+    cells = side_by_side(calls, repeats, signal.same)
+    return {_SIZE: signal.name, "K": count, **cells, _PEAK: peak(signal, count)}
+
+
+@BENCH.table(
+    "Known number of segments",
+    lambda run: [TINY] if run.tiny else KNOWN,
+    "A program that takes more than 10 s is run once.",
+)
+def on_hull(size: tuple[int, ...], run: Run) -> Row:
+    """Give the true number of segments."""
+    signal = make_signal(*size)
+    return known_number(signal, signal.truth.n_clusters, run.repeats)
+
+
+@BENCH.table(
+    "Known number of segments that no penalty leads to (noisy data)",
+    lambda run: NOISY[:1] if run.tiny else NOISY,
+)
+def noisy(size: tuple[int, int, int, float], run: Run) -> Row:
+    """Give a number of segments that no penalty yields."""
+    signal = make_signal(*size)
+    row = known_number(signal, off_hull(signal), run.repeats)
+    return {_SIZE: row.pop(_SIZE), "jump / noise": size[3], **row}
 
 
 def off_hull(signal: Signal) -> int:
@@ -169,13 +194,18 @@ def off_hull(signal: Signal) -> int:
     return int(inside[np.argmin(np.abs(inside - n_segments))])
 
 
-def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, Any]:
-    """Make one line of a table: the times of loss-augmented and of plain inference.
+@BENCH.table(
+    "Loss-augmented inference, α = 1",
+    lambda run: [(ratio, size) for ratio in RATIOS for size in ([TINY] if run.tiny else SIZES)],
+)
+def augmented(case: tuple[float | None, tuple[int, ...]], run: Run) -> Row:
+    """Time loss-augmented and plain inference.
 
-    Both kinds of inference have the same penalty. The weight α of the loss is 1. If ``ratio`` is
-    given, the penalty is ``ratio`` times α. In this case the signal is scaled until this penalty is
-    2 P log T times the variance of its noise.
+    Both kinds of inference have the same penalty. The weight α of the loss is 1. If a ratio is
+    given, the penalty is this ratio times α. In this case the signal is scaled until this penalty
+    is 2 P log T times the variance of its noise.
     """
+    ratio, signal = case[0], make_signal(*case[1])
     penalty = signal.penalty if ratio is None else ratio
     Z = signal.Z * np.sqrt(penalty / signal.penalty)
 
@@ -186,10 +216,10 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
         form = ml.LowRankForm(Z, shift=-penalty)
         return ml.ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
 
-    timings = in_turns({"plain": plain, "augmented": with_loss}, repeats)
+    timings = in_turns({"plain": plain, "augmented": with_loss}, run.repeats)
     plainly, loss = (timing.of_processor for timing in timings.values())
     return {
-        "(T, P, segments)": signal.name,
+        _SIZE: signal.name,
         "penalty / α": "2 P log T" if ratio is None else ratio,
         "plain": plainly,
         "augmented": loss,
@@ -199,23 +229,32 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
 
 
 def of_length(
-    n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
-) -> list[dict[str, Any]]:
-    """Make rows of times against T, for programs that get Z. If a peer would take more than 100 s
-    for the next length at quadratic cost, it is left out from there on."""
-    rows = []
-    for words, count in counts.items():
-        peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}
-        for T, following in zip(sizes, [*sizes[1:], sizes[-1]]):
-            signal = steps(T, n_features, count(T))
-            runs = programs(n_features=n_features)
-            calls = {n: partial(runs[n], signal.Z, signal.penalty) for n in runs if n in peers}
-            cells = side_by_side(calls, repeats, signal.same)
-            others = calls.keys() - {"ours"}
-            peers -= {n for n in others if cells[n].median * (following / T) ** 2 > _SLOW}
-            cells |= {"segments": len(cells["ours"].result), _PEAK: peak(signal)}
-            rows.append({_CHANGES: words, "P": n_features, "T": T, **cells})
-    return rows
+    case: tuple[int, str, Callable[[int], int]], run: Run, sizes: Sequence[int]
+) -> Iterator[Row]:
+    """Yield times against T, for programs that get Z. If a peer would take more than 100 s for the
+    next length at quadratic cost, it is left out from there on."""
+    n_features, words, count = case
+    sizes = (100, 200) if run.tiny else sizes
+    peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}
+    for T, following in zip(sizes, [*sizes[1:], sizes[-1]]):
+        signal = steps(T, n_features, count(T))
+        runs = programs(n_features=n_features)
+        calls = {n: partial(runs[n], signal.Z, signal.penalty) for n in runs if n in peers}
+        cells = side_by_side(calls, run.repeats, signal.same)
+        others = calls.keys() - {"ours"}
+        peers -= {n for n in others if cells[n].median * (following / T) ** 2 > _SLOW}
+        cells |= {"segments": len(cells["ours"].result), _PEAK: peak(signal)}
+        yield {_CHANGES: words, "P": n_features, "T": T, **cells}
+
+
+_FEW = {"no change": COUNTS["no change"], "780 segments": lambda T: min(780, T // 10)}
+_ONE = [(P, "no change", COUNTS["no change"]) for P in (1, 2, 3, 5, 8)]
+for _title, _cases, _sizes in (
+    (f"{_AGAINST}, P = 8", [(8, *item) for item in COUNTS.items()], LENGTHS),
+    ("One feature", [(1, *item) for item in _FEW.items()], LENGTHS[:4]),
+    ("No change, by the number of features", _ONE, (20_000, 10**6)),
+):
+    BENCH.table(_title, _cases, _LEFT_OUT)(partial(of_length, sizes=_sizes))
 
 
 def steps(n_samples: int, n_features: int, n_segments: int) -> Signal:
@@ -247,53 +286,5 @@ def draw(record: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def main() -> None:
-    """Print and save all tables."""
-    parser = options_of(__doc__)
-    parser.add_argument(
-        "--skip-slow", action="store_true", help="without the peer's runs of about a minute"
-    )
-    options = parser.parse_args()
-    repeats = options.repeats
-    report = Report("change_points", options, repeats=repeats)
-    signals = [make_signal(*size) for size in ([TINY] if options.tiny else SIZES)]
-    report.table("Penalized, Z = X L given", [penalized(signal, repeats) for signal in signals])
-    report.table(
-        "Penalized, product X @ L included",
-        [with_product(signal, repeats) for signal in signals],
-        "Ours is the whole call on a fitted learner, input checks included.",
-    )
-    known = [make_signal(*size) for size in ([TINY] if options.tiny else KNOWN)]
-    report.table(
-        "Known number of segments",
-        [known_number(signal, signal.truth.n_clusters, options) for signal in known],
-        "A program that takes more than 10 s is run once.",
-    )
-    noisy = [(make_signal(*size), size[3]) for size in NOISY[: 1 if options.tiny else None]]
-    report.table(
-        "Known number of segments that no penalty leads to (noisy data)",
-        [
-            known_number(signal, off_hull(signal), options, **{"jump / noise": jump})
-            for signal, jump in noisy
-        ],
-    )
-    report.table(
-        "Loss-augmented inference, α = 1",
-        [augmented(signal, repeats, ratio) for ratio in RATIOS for signal in signals],
-    )
-    sizes = (100, 200) if options.tiny else LENGTHS
-    report.table(f"{_AGAINST}, P = 8", of_length(8, sizes, COUNTS, repeats), _LEFT_OUT)
-    few = {"no change": COUNTS["no change"], "780 segments": lambda T: min(780, T // 10)}
-    report.table("One feature", of_length(1, sizes[:4], few, repeats), _LEFT_OUT)
-    sizes = (100, 200) if options.tiny else (20_000, 10**6)
-    none = {"no change": COUNTS["no change"]}
-    report.table(
-        "No change, by the number of features",
-        [row for P in (1, 2, 3, 5, 8) for row in of_length(P, sizes, none, repeats)],
-        _LEFT_OUT,
-    )
-    report.save()
-
-
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,6 +1,6 @@
 """Time and memory of loss-augmented clustering, from ten thousand to a million samples.
 
-    python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
+    python -m experiments.benchmarks.clustering [--repeats 7] [--tiny]
 
 The data have T samples, and 16 features and 26 clusters like Letter Recognition ("Letters"). Three
 calls are timed. The first call is the relaxation of a new form, including its QR decomposition. The
@@ -20,16 +20,30 @@ from matplotlib.figure import Figure
 
 import metriclearn as ml
 from experiments.benchmarks import machine
+from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.problems import clusters
 from metriclearn.datasets import load_letters
 from metriclearn.problem.forms import Samples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
-_LETTERS = 2 * 10**4
+BENCH = Benchmark("clustering", __doc__)
 _SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers, as in Letters
 
 
-def row(n_samples: int, repeats: int) -> dict[str, Any]:
+def slope(rows: list[machine.Row]) -> str:
+    """State how the time of the relaxation grows."""
+    power = machine.power_of([row["T"] for row in rows], [row["relaxation"].median for row in rows])
+    text = f"Log-log slope of the relaxation's time: {power:.2f}. At T = 20000 a T×T "
+    return f"{text}array takes 3.2 GB."
+
+
+@BENCH.table(
+    "P = 16 features, K = 26 clusters",
+    lambda run: (500, 1000) if run.tiny else SIZES,
+    slope,
+    apart=True,
+)
+def row(n_samples: int, run: Run) -> machine.Row:
     """Time the three calls that the top of this module describes, and return one row. The row also
     has the peak memory of this process in MiB before these calls and after the relaxation."""
     X, y = clusters(n_samples, *_SHAPE)
@@ -46,11 +60,10 @@ def row(n_samples: int, repeats: int) -> dict[str, Any]:
         return float(np.sum(samples.pooled(relaxation(form, K)) ** 2))
 
     before = machine.peak_mebibytes()
-    timings = machine.in_turns({"relaxation": fresh, "in a round": in_a_round}, repeats)
+    timings = machine.in_turns({"relaxation": fresh, "in a round": in_a_round}, run.repeats)
     between = machine.peak_mebibytes()
-    local = machine.timed(
-        lambda: search.bounds(ml.LowRankForm(factors).plus(truth, 2.0), K), repeats
-    )
+    augmented = ml.LowRankForm(factors).plus(truth, 2.0)
+    local = machine.timed(lambda: search.bounds(augmented, K), run.repeats)
     bounds = local.result
     return {
         "T": n_samples,
@@ -62,14 +75,15 @@ def row(n_samples: int, repeats: int) -> dict[str, Any]:
     }
 
 
-def learn(tiny: bool) -> dict[str, Any]:
+@BENCH.table("Learning a full metric from Letters to a gap of 1e-2", apart=True)
+def learn(case: None, run: Run) -> machine.Row:
     """Learn a full metric from Letters to a certified gap, and return one row with the time."""
     try:
         letters = load_letters()
         name, X, y = "Letters", letters.X, letters.y
     except FileNotFoundError:
-        name, (X, y) = "synthetic", clusters(_LETTERS, *_SHAPE)
-    if tiny:
+        name, (X, y) = "synthetic", clusters(2 * 10**4, *_SHAPE)
+    if run.tiny:
         X, y = X[:500], y[:500]
     learner = ml.ClusteringMetricLearner(solver=ml.BundleDual(1e-2))
     timing = machine.Timing().run(lambda: learner.fit(X, y))
@@ -92,25 +106,5 @@ def draw(record: Mapping[str, Any]) -> Figure:
     return machine.draw_scaling(rows, "T", ["local search", "relaxation"], title=title)
 
 
-def main() -> None:
-    """Measure all sizes and the learning run, print and save."""
-    parser = machine.options_of(__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of samples")
-    options = parser.parse_args()
-    report = machine.Report("clustering", options, repeats=options.repeats)
-    sizes = [500, 1000] if options.tiny else options.sizes
-    rows = [machine.in_own_process(row, size, options.repeats) for size in sizes]
-    power = machine.power_of(sizes, [row["relaxation"].median for row in rows])
-    report.table(
-        "P = {} features, K = {} clusters".format(*_SHAPE),
-        rows,
-        f"Log-log slope of the relaxation's time: {power:.2f}. At T = {_LETTERS} a T×T "
-        f"array takes {8 * _LETTERS**2 / 1e9:.1f} GB.",
-    )
-    learned = machine.in_own_process(learn, options.tiny)
-    report.table("Learning a full metric from Letters to a gap of 1e-2", [learned])
-    report.save()
-
-
 if __name__ == "__main__":
-    main()
+    BENCH.main()

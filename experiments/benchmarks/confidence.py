@@ -1,6 +1,6 @@
 """Confidence of change-points: are probabilities right on unseen users, and are they fast?
 
-    python -m experiments.benchmarks.confidence [--out FOLDER]
+    python -m experiments.benchmarks.confidence [--tiny]
 
 The data are half-second windows of HAPT. The metric is learned and calibrated on the training users
 of ``experiment=hapt``, and its probabilities are compared with the labeled changes of the test
@@ -12,14 +12,16 @@ recordings of the test users and on generated steps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from experiments.benchmarks.machine import Report, in_turns, options_of
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row, in_turns
 from experiments.harness.comparison import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
@@ -30,38 +32,61 @@ from metriclearn.plots import expected_calibration_error, plot_reliability
 
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
 _DRAWN = 1.0
+BENCH = Benchmark("confidence", __doc__)
+_LUCK: list[float] = []  # the calibration error of the drawn case, if it were right
 _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, and of clear segments
 
 
-def probabilities_and_outcomes(
-    model: MahalanobisSegmenter, train: LabeledSequences, test: LabeledSequences, tolerance: int
-) -> tuple[NDArray, NDArray]:
-    """Calibrate a model on the training data. Returns the probability of every change that the
-    model predicts in the test data, and whether the change is true."""
+@cache
+def fitted(tiny: bool) -> tuple[dict[str, Any], LabeledSequences, LabeledSequences]:
+    """Return our learner and a Euclidean one, fitted to training users of HAPT, with the training
+    and the test data."""
+    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
+    train, test = case.train, case.test
+    if tiny:
+        train, test = train.select([0, 1, 2]), test.select([0, 1])
+    learners = {"ours": ChangePointMetricLearner(), "euclidean": TunedSegmenter(Euclidean())}
+    for learner in learners.values():
+        learner.fit(train.sequences, train.labels)
+    return learners, train, test
+
+
+def luck(probabilities: NDArray, outcomes: NDArray) -> float:
+    """Estimate the calibration error that these probabilities would have by chance if they were
+    right. Outcomes are drawn from the probabilities many times, and the error is averaged."""
+    random = np.random.default_rng(0)
+    drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
+    return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))
+
+
+@BENCH.table(
+    "Probabilities of changes on test users",
+    product(("ours", "euclidean"), _SECONDS),
+    lambda rows: (
+        "Ten bins of equal width; a perfectly calibrated answer has an error, too, about "
+        f"{_LUCK[0]:.3f} for ours at {_DRAWN:g} s."
+    ),
+)
+def probabilities(case: tuple[str, float], run: Run) -> Row:
+    """Calibrate a model on the training data, and compare the probability of every change that it
+    predicts in the test data with whether the change is true."""
+    (name, seconds), (learners, train, test) = case, fitted(run.tiny)
+    model, tolerance = learners[name], round(seconds * _RATE)
     model.calibrate(train.sequences, train.labels, tolerance)
     margins = model.boundary_margins(test.sequences)
     truths = [Partition.from_runs(labels) for labels in test.labels]
-    outcomes = [true_changes(m.change_points, t, tolerance) for m, t in zip(margins, truths)]
-    return np.concatenate([m.probabilities for m in margins]), np.concatenate(outcomes)
-
-
-def cost(
-    name: str, model: MahalanobisSegmenter, arrays: Sequence[NDArray], repeats: int, counts: Any
-) -> dict[str, Any]:
-    """Make one line of a table: the processor seconds of prediction and of boundary margins."""
-    calls = {
-        "prediction": partial(model.predict_change_points, arrays, counts),
-        "margins": partial(model.boundary_margins, arrays, counts),
-    }
-    timings = in_turns(calls, repeats)
-    prediction, margins = (timings[call].processor_median for call in calls)
+    true = [true_changes(m.change_points, t, tolerance) for m, t in zip(margins, truths)]
+    given, outcomes = np.concatenate([m.probabilities for m in margins]), np.concatenate(true)
+    if case == ("ours", _DRAWN):
+        run.kept |= {"probabilities": given, "outcomes": outcomes}
+        _LUCK[:] = [luck(given, outcomes)]
     return {
-        "data": name,
-        "samples": sum(map(len, arrays)),
-        "segments": sum(map(len, timings["prediction"].result)),
-        "prediction": timings["prediction"].of_processor,
-        "margins": timings["margins"].of_processor,
-        "times as much": margins / prediction,
+        "metric": name,
+        "tolerance in s": seconds,
+        "predicted changes": len(given),
+        "true": float(outcomes.mean()),
+        "mean probability": float(given.mean()),
+        "expected calibration error": expected_calibration_error(given, outcomes),
     }
 
 
@@ -73,14 +98,14 @@ def clear_steps(n_samples: int, n_segments: int) -> tuple[NDArray, int]:
     return steps.sequences[0], n_segments
 
 
-def cases(
-    whole: MahalanobisSegmenter,
-    test: LabeledSequences,
-    planted: MahalanobisSegmenter,
-    steps: LabeledSequences,
-) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
+def cases(run: Run) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
     """List the cases to time: title, model, sequences, and the given numbers of segments. These
     numbers are right, too small or too large. If the numbers are None, the penalty decides."""
+    learners, _, test = fitted(run.tiny)
+    whole = learners["ours"]
+    size = (1, 400, 36, 36, (5, 5)) if run.tiny else (1, 20000, 36, 36, (100, 100))
+    steps = make_change_points(*size, jump=0.5, random_state=0)
+    planted = TunedSegmenter(Euclidean()).fit(steps.sequences, steps.labels)
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
     clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]
@@ -103,68 +128,36 @@ def cases(
     ]
 
 
+@BENCH.table(
+    "Cost",
+    cases,
+    "Processor seconds. With given numbers of segments prediction is one program where changes "
+    "are clear and their number is right, and a search by up to twenty elsewhere; margins are "
+    "two programs in a narrow window, and wider ones for what it leaves open.",
+)
+def cost(case: tuple[str, Any, Sequence[NDArray], Any], run: Run) -> Row:
+    """Time prediction and boundary margins in turns."""
+    name, model, arrays, counts = case
+    calls = {
+        "prediction": partial(model.predict_change_points, arrays, counts),
+        "margins": partial(model.boundary_margins, arrays, counts),
+    }
+    timings = in_turns(calls, run.repeats)
+    prediction, margins = (timings[call].of_processor for call in calls)
+    return {
+        "data": name,
+        "samples": sum(map(len, arrays)),
+        "segments": sum(map(len, prediction.result)),
+        "prediction": prediction,
+        "margins": margins,
+        "times as much": margins.median / prediction.median,
+    }
+
+
 def draw(record: Mapping[str, Any]) -> Figure:
     """Plot the reliability of the learned metric's probabilities for a tolerance of one second."""
     return plot_reliability(record["probabilities"], record["outcomes"])
 
 
-def main() -> None:
-    """Calibrate, time, print and save."""
-    options = options_of(__doc__).parse_args()
-    report = Report("confidence", options, tolerance=_DRAWN)
-    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
-    train, test = case.train, case.test
-    if options.tiny:
-        train, test = train.select([0, 1, 2]), test.select([0, 1])
-    learners = {"ours": ChangePointMetricLearner(), "euclidean": TunedSegmenter(Euclidean())}
-    rows, drawn = [], {}
-    for name, learner in learners.items():
-        learner.fit(train.sequences, train.labels)
-        for seconds in _SECONDS:
-            given, outcomes = probabilities_and_outcomes(
-                learner, train, test, round(seconds * _RATE)
-            )
-            rows.append(
-                {
-                    "metric": name,
-                    "tolerance in s": seconds,
-                    "predicted changes": len(given),
-                    "true": float(outcomes.mean()),
-                    "mean probability": float(given.mean()),
-                    "expected calibration error": expected_calibration_error(given, outcomes),
-                }
-            )
-            if (name, seconds) == ("ours", _DRAWN):
-                drawn = {"probabilities": given, "outcomes": outcomes}
-    report.table(
-        "Probabilities of changes on test users",
-        rows,
-        "Ten bins of equal width; a perfectly calibrated answer has an error, too, about "
-        f"{_luck(**drawn):.3f} for ours at {_DRAWN:g} s.",
-    )
-    steps = make_change_points(
-        1, 400 if options.tiny else 20000, 36, 36, (100, 100) if not options.tiny else (5, 5),
-        jump=0.5, random_state=0,
-    )  # fmt: skip
-    planted = TunedSegmenter(Euclidean()).fit(steps.sequences, steps.labels)
-    lines = cases(learners["ours"], test, planted, steps)
-    report.table(
-        "Cost",
-        [cost(name, model, data, options.repeats, given) for name, model, data, given in lines],
-        "Processor seconds. With given numbers of segments prediction is one program where changes "
-        "are clear and their number is right, and a search by up to twenty elsewhere; margins are "
-        "two programs in a narrow window, and wider ones for what it leaves open.",
-    )
-    report.save(**drawn)
-
-
-def _luck(probabilities: NDArray, outcomes: NDArray) -> float:
-    """Estimate the calibration error that these probabilities would have by chance if they were
-    right. Outcomes are drawn from the probabilities many times, and the error is averaged."""
-    random = np.random.default_rng(0)
-    drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
-    return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))
-
-
 if __name__ == "__main__":
-    main()
+    BENCH.main()

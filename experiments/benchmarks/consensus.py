@@ -1,6 +1,6 @@
 """What a consensus costs, whether it knows its errors, and whether one metric can replace it.
 
-    python -m experiments.benchmarks.consensus [--out FOLDER] [--only NAME …]
+    python -m experiments.benchmarks.consensus [--tiny]
 
 A consensus has the first member of each of five families. One consensus is fitted for every case of
 an experiment, that is, for every division into training and test data. The overhead of a consensus
@@ -16,7 +16,6 @@ only to the training data.
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -27,9 +26,9 @@ from hydra.utils import get_class
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
-from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row, Timing, in_own_process
 from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
 from experiments.harness.procedure import Case
 from experiments.harness.scoring import sequence_losses
@@ -45,13 +44,26 @@ _FAMILIES = (
     "logistic, Viterbi",
     "logistic, named",
 )
+BENCH = Benchmark("consensus", __doc__)
 _TOLERANCE = 2
+_PAIRS: dict[str, list[tuple[float, bool]]] = {}  # of every data set measured so far
 _SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of models, among those of the consensus
+
+
+@BENCH.table(
+    "Cost and doubt",
+    NAMES,
+    "Processor seconds of all test data, medians of five, models and consensus in turns.",
+)
+def cost(experiment: str, run: Run) -> Row:
+    """Measure a data set in a process of its own."""
+    row = in_own_process(measured, experiment, run.tiny)
+    _PAIRS[experiment] = row.pop("boundaries")
+    return row
 
 
 def measured(experiment: str, tiny: bool) -> Row:
     """Measure everything for one data set, and return its row of the table."""
-    warnings.simplefilter("ignore", ConvergenceWarning)
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
         config = compose("config", names)
@@ -126,35 +138,16 @@ def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tup
     return float(sequence_losses(alone, test).mean()), float(np.concatenate(losses).mean())
 
 
-def _bins(pairs: dict[str, Any]) -> list[Row]:
-    """Group the boundaries by the fraction of the models that predict them, and make a row for each
-    group, which shows how many of its boundaries are true."""
-    rows = []
-    for low, high in pairwise(_SHARES):
-        row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}
-        for name, some in pairs.items():
-            true = [near for share, near in some if low <= share < high]
-            row[name] = f"{np.mean(true):.2f} of {len(true)}" if true else "–"
-        rows.append(row)
-    return rows
-
-
-def main() -> None:
-    """Measure every data set, print and save."""
-    parser = options_of(__doc__)
-    parser.add_argument("--only", nargs="*", choices=NAMES, default=list(NAMES))
-    options = parser.parse_args()
-    report = Report("consensus", options, tolerance=_TOLERANCE)
-    rows = [in_own_process(measured, name, options.tiny) for name in options.only]
-    pairs = {row["data"]: row.pop("boundaries") for row in rows}
-    report.table(
-        "Cost and doubt",
-        rows,
-        "Processor seconds of all test data, medians of five, models and consensus in turns.",
-    )
-    report.table("How many boundaries are true", _bins(pairs), "")
-    report.save()
+@BENCH.table("How many boundaries are true", pairwise(_SHARES))
+def boundaries(shares: tuple[float, float], run: Run) -> Row:
+    """Show how many of the boundaries are true that a given fraction of the models predicts."""
+    low, high = shares
+    row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}
+    for name, pairs in _PAIRS.items():
+        true = [near for share, near in pairs if low <= share < high]
+        row[name] = f"{np.mean(true):.2f} of {len(true)}" if true else "–"
+    return row
 
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,6 +1,6 @@
 """What training an encoder costs: time and memory of the exact hinge, and the use of a device.
 
-    python -m experiments.benchmarks.encoders [--out FOLDER] [--device cuda]
+    python -m experiments.benchmarks.encoders [--device cuda]
 
 An epoch is one training step (forward pass, hinge with exact inference, backward pass, AdamW) with
 an encoder as in ``experiment=hapt_encoder``, on 32 recordings of generated windows of raw signals.
@@ -13,75 +13,38 @@ the last hinges of both runs are compared.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from functools import partial
-from importlib import metadata
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from experiments.benchmarks.machine import (
-    Report,
-    in_own_process,
-    in_turns,
-    options_of,
-    peak_mebibytes,
-)
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row, in_turns, peak_mebibytes
 from metriclearn.datasets import LabeledSequences, make_change_points
 
+BENCH = Benchmark("encoders", __doc__)
+BENCH.option("--device", help="one more table: a training there and on the processor")
 _CHANNELS, _SAMPLES, _OUTPUTS = 6, 25, 24
 
 
-def recordings(count: int, n_windows: int) -> LabeledSequences:
+def recordings(tiny: bool) -> LabeledSequences:
     """Draw windows of raw signals, (n_windows, channels · samples), with labeled segments. Two
     columns change their level from segment to segment. All other columns change at other times than
     these two."""
+    count, n_windows = (4, 200) if tiny else (32, 2000)
     spread = (n_windows // 60, n_windows // 40)
     n_columns = _CHANNELS * _SAMPLES
     return make_change_points(count, n_windows, n_columns, 2, spread, jump=1.0, random_state=0)
 
 
-def share_of_loss(count: int, n_windows: int, n_epochs: int, repeats: int) -> list[dict[str, Any]]:
-    """Make two rows, one before training and one after ``n_epochs``. A row has the processor
-    seconds of an epoch and of the hinge alone."""
-    import torch
-
-    from metriclearn.encoders import StructuredHingeLoss, TemporalConvolution
-
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    data = recordings(count, n_windows)
-    inputs = [torch.as_tensor(X, dtype=torch.float32)[None] for X in data.sequences]
-    encoder = TemporalConvolution(data.sequences[0].shape[1], _CHANNELS, n_outputs=_OUTPUTS)
-    loss = StructuredHingeLoss()
-    optimizer = torch.optim.AdamW([*encoder.parameters(), *loss.parameters()], lr=2e-3)
-
-    def epoch() -> float:
-        optimizer.zero_grad()
-        hinge = loss([encoder(X)[0] for X in inputs], data.labels)
-        hinge.backward()
-        optimizer.step()
-        return hinge.item()
-
-    rows = []
-    for trained in (0, n_epochs):
-        for _ in range(trained):
-            epoch()
-        with torch.no_grad():
-            outputs = [encoder(X)[0] for X in inputs]
-        leaves = [Z.clone().requires_grad_() for Z in outputs]
-
-        def hinge_alone() -> None:
-            loss(leaves, data.labels).backward()  # noqa: B023
-
-        timings = in_turns({"loss": hinge_alone, "epoch": epoch}, repeats)
-        part, whole = (timings[name].of_processor for name in ("loss", "epoch"))
-        share = part.median / whole.median
-        rows.append({"epochs before": trained, "loss": part, "epoch": whole, "share": share})
-    return rows
-
-
-def memory_of_loss(n_samples: int) -> dict[str, Any]:
+@BENCH.table(
+    "Time and memory to compute the hinge of one recording and its gradient",
+    lambda run: (2000, 4000) if run.tiny else (2000, 20000, 200000),
+    "Of the outputs: times the memory of T × r numbers of double precision.",
+    apart=True,
+)  # first, because a process begins with the peak of the process that started it
+def memory_of_loss(n_samples: int, run: Run) -> Row:
     """Measure the memory that the hinge of one recording and its gradient need, in addition to the
     encoder's outputs. Returns one row."""
     import torch
@@ -111,61 +74,77 @@ def memory_of_loss(n_samples: int) -> dict[str, Any]:
     }
 
 
-def trained_on(device: str, data: LabeledSequences, n_epochs: int) -> dict[str, Any]:
+@BENCH.table(
+    "An epoch of 32 recordings of 2000 windows, 24 outputs",
+    note="Processor seconds; share: the loss over the epoch.",
+)
+def share_of_loss(_: Any, run: Run) -> Iterator[Row]:
+    """Yield two rows, one before training and one after a few epochs. A row has the processor
+    seconds of an epoch and of the hinge alone."""
+    import torch
+
+    from metriclearn.encoders import StructuredHingeLoss, TemporalConvolution
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    data = recordings(run.tiny)
+    inputs = [torch.as_tensor(X, dtype=torch.float32)[None] for X in data.sequences]
+    encoder = TemporalConvolution(data.sequences[0].shape[1], _CHANNELS, n_outputs=_OUTPUTS)
+    loss = StructuredHingeLoss()
+    optimizer = torch.optim.AdamW([*encoder.parameters(), *loss.parameters()], lr=2e-3)
+
+    def epoch() -> float:
+        optimizer.zero_grad()
+        hinge = loss([encoder(X)[0] for X in inputs], data.labels)
+        hinge.backward()
+        optimizer.step()
+        return hinge.item()
+
+    for trained in (0, 2 if run.tiny else 5):
+        for _ in range(trained):
+            epoch()
+        with torch.no_grad():
+            outputs = [encoder(X)[0] for X in inputs]
+        leaves = [Z.clone().requires_grad_() for Z in outputs]
+
+        def hinge_alone() -> None:
+            loss(leaves, data.labels).backward()  # noqa: B023
+
+        timings = in_turns({"loss": hinge_alone, "epoch": epoch}, run.repeats)
+        part, whole = (timings[name].of_processor for name in ("loss", "epoch"))
+        share = part.median / whole.median
+        yield {"epochs before": trained, "loss": part, "epoch": whole, "share": share}
+
+
+@BENCH.table(
+    "A training",
+    lambda run: ("cpu", run.options.device) if run.options.device else (),
+    lambda rows: (
+        f"Last hinges: {', '.join(str(row['last hinge']) for row in rows)}." if rows else ""
+    ),
+)
+def trained_on(device: str, run: Run) -> Row:
     """Train an encoder on a device. Returns the seconds, and the first and the last hinge. There is
     no dropout, so that all devices use the same random numbers."""
+    import torch
+
     from metriclearn.encoders import EncoderMetricLearner, TemporalConvolution
 
+    data, here = recordings(run.tiny), torch.device(device)
     encoder = partial(TemporalConvolution, n_channels=_CHANNELS, dropout=0.0)
     learner = EncoderMetricLearner(
-        encoder, n_epochs=n_epochs, batch_size=8, device=device, random_state=0, verbose=False
+        encoder, n_epochs=3, batch_size=8, device=device, random_state=0, verbose=False
     )
     begun = time.perf_counter()
     learner.fit(data.sequences, data.labels)
     hinges = learner.history_["hinge"]
     return {
-        "device": device,
+        "device": torch.cuda.get_device_name(here) if here.type == "cuda" else device,
         "seconds": time.perf_counter() - begun,
         "first hinge": hinges[0],
         "last hinge": hinges[-1],
     }
 
 
-def name_of(device: str) -> str:
-    """Return the name of a device: the product name of a graphics card, or torch's name of any
-    other device."""
-    import torch
-
-    here = torch.device(device)
-    return torch.cuda.get_device_name(here) if here.type == "cuda" else str(here)
-
-
-def main() -> None:
-    """Measure, print and save."""
-    parser = options_of(__doc__)
-    parser.add_argument("--device", help="one more table: a training there and on the processor")
-    options = parser.parse_args()
-    software = {"torch": metadata.version("torch")}
-    if options.device:
-        software["device"] = name_of(options.device)
-    report = Report("encoders", options, **software)
-    # measured first: a process begins with the peak of the process that started it
-    sizes = [2000, 4000] if options.tiny else [2000, 20000, 200000]
-    rows = [in_own_process(memory_of_loss, T) for T in sizes]
-    note = "Of the outputs: times the memory of T × r numbers of double precision."
-    title = "Time and memory to compute the hinge of one recording and its gradient"
-    report.table(title, rows, note)
-    count, n_windows = (4, 200) if options.tiny else (32, 2000)
-    rows = share_of_loss(count, n_windows, 2 if options.tiny else 5, options.repeats)
-    title = f"An epoch of {count} recordings of {n_windows} windows, {_OUTPUTS} outputs"
-    report.table(title, rows, "Processor seconds; share: the loss over the epoch.")
-    if options.device:
-        data = recordings(count, n_windows)
-        rows = [trained_on(device, data, 3) for device in ("cpu", options.device)]
-        gap = np.ptp([row["last hinge"] for row in rows]) / rows[0]["last hinge"]
-        report.table("A training", rows, f"Last hinges differ by {gap:.1e} of them.")
-    report.save()
-
-
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,12 +1,10 @@
 """Run the first examples of the README: their output, the time they take, and their pictures.
 
-    python -m experiments.benchmarks.examples [--out FOLDER] [--tiny]
+    python -m experiments.benchmarks.examples [--tiny]
 
 The Python lines are run as they are in the README. The first command of the README learns from four
 shows of speech and song. The shows are made as in ``experiment=shows``, but each of them lasts two
-and a half minutes. The second command segments another show, with other people and other songs. The
-benchmark writes ``docs/benchmarks/examples.json``, ``docs/images/segmentation.png`` and
-``docs/images/timeline.png``.
+and a half minutes. The second command segments another show, with other people and other songs.
 """
 
 from __future__ import annotations
@@ -16,56 +14,56 @@ import io
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks.machine import Report, Timing, options_of
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row, Timing
 from experiments.data.assembled_shows import build_shows
-from experiments.pages.pictures import ROOT, take, title_of
+from experiments.pages.pictures import ROOT, title_of
 from metriclearn.__main__ import main as metriclearn
 
-_COMMANDS = {
-    "fit": ("train", "--out", "shows.model"),
-    "segment": ("new.mp4", "--model", "shows.model"),
-}
+BENCH = Benchmark("examples", __doc__)
 
 
-def main() -> None:
-    """Run everything in a temporary folder, print and save."""
-    options = options_of(__doc__).parse_args()
-    report = Report("examples", options)
-    timings: dict[str, Timing] = {}
-    printed: dict[str, str] = {}
-    names: dict[str, Any] = {}
+@cache
+def folder_of(tiny: bool) -> Path:
+    """Make the shows in a temporary folder."""
+    folder = Path(tempfile.mkdtemp())
+    build_shows(folder, minutes=0.5 if tiny else 2.5, shows=(4, 1, 1))
+    shutil.copy(folder / "test" / "test0.mp4", folder / "new.mp4")
+    return folder
+
+
+@BENCH.table("The first examples of the README", ("python", "fit", "segment"))
+def example(name: str, run: Run) -> Row:
+    """Run one example, and keep what it prints and draws."""
+    folder, names = folder_of(run.tiny), dict[str, Any]()
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     code = compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "README.md", "exec")
-    calls: dict[str, Callable[[], Any]] = {"python": lambda: exec(code, names)}
-    for command, arguments in _COMMANDS.items():
-        calls[command] = partial(metriclearn, (command, *arguments))
-    with tempfile.TemporaryDirectory() as folder:
-        build_shows(folder, minutes=0.5 if options.tiny else 2.5, shows=(4, 1, 1))
-        shutil.copy(Path(folder, "test", "test0.mp4"), Path(folder, "new.mp4"))
-        for name, call in calls.items():
-            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as lines:
-                timings[name] = Timing().run(call)
-            if timings[name].result:
-                raise RuntimeError(f"metriclearn {name} ended with {timings[name].result}.")
-            printed[name] = lines.getvalue().replace(folder, "").replace("/new.", "new.")
-        rows = [{"example": name, "time": timing} for name, timing in timings.items()]
-        report.table("The first examples of the README", rows)
-        report.save(printed=printed)
-        images = report.path.parents[1] / "images"
-        images.mkdir(exist_ok=True)
-        found = next(line for line in printed["segment"].splitlines() if line[:8] == "new.mp4:")
-        title = f"Pictures and sound of a new show above the segments found, {found}"
-        take(Path(folder, "new.timeline.png"), images / "timeline.png", report.path, title)
-        figure, picture = names["figure"], Path(folder, "segmentation.png")
+    calls = {
+        "python": lambda: exec(code, names),
+        "fit": lambda: metriclearn(("fit", "train", "--out", "shows.model")),
+        "segment": lambda: metriclearn(("segment", "new.mp4", "--model", "shows.model")),
+    }
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as lines:
+        timing = Timing().run(calls[name])
+    if timing.result:
+        raise RuntimeError(f"metriclearn {name} ended with {timing.result}.")
+    printed = lines.getvalue().replace(str(folder), "").replace("/new.", "new.")
+    run.kept.setdefault("printed", {})[name] = printed
+    if name == "python":
+        figure, picture = names["figure"], folder / "segmentation.png"
         figure.savefig(picture, dpi=160, metadata={"Software": None})
-        title = f"Three features of a test sequence over its segments: {title_of(figure)}"
-        take(picture, images / "segmentation.png", report.path, title)
+        words = f"Three features of a test sequence over its segments: {title_of(figure)}"
+        run.pictures["segmentation"] = picture, words
+    elif name == "segment":
+        found = next(line for line in printed.splitlines() if line[:8] == "new.mp4:")
+        words = f"Pictures and sound of a new show above the segments found, {found}"
+        run.pictures["timeline"] = folder / "new.timeline.png", words
+    return {"example": name, "time": timing}
 
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,10 +1,10 @@
 """Time and memory from a recording to its features: sound and pictures.
 
-    python -m experiments.benchmarks.features [--out FOLDER] [--hours 1] [--minutes 3]
+    python -m experiments.benchmarks.features [--tiny]
 
-The sound is an hour at 16 kHz. The video has pictures of 640 × 360 pixels at 25 per second, encoded
-as H.264. Every row is measured in a separate process, whose peak memory counts everything:
-interpreter, libraries and data.
+The sound is an hour at 16 kHz. The video has three minutes of pictures of 640 × 360 pixels at 25
+per second, encoded as H.264. Every row is measured in a separate process, whose peak memory counts
+everything: interpreter, libraries and data.
 """
 
 from __future__ import annotations
@@ -17,22 +17,32 @@ from typing import Any
 import numpy as np
 
 from experiments.benchmarks import machine
+from experiments.benchmarks.benchmark import Benchmark, Run
 
 AUDIO: dict[str, dict[str, Any]] = {
     "AudioFeatures()": {},
     "AudioFeatures, every option": dict(deltas=2, flatness=True, contrast=True, chroma=True),
 }
 VIDEO = ("VideoFeatures(): GIST, 4 scales × 8, 4 × 4", "as in experiment=shows: GIST and colors")
+BENCH = Benchmark("features", __doc__)
 _RATE, _SIZE, _FRAMES = 16000, (360, 640), 25
 
 
-def row(name: str, path: str, length: float) -> dict[str, Any]:
+@BENCH.table("From recordings to features", (*AUDIO, *VIDEO), apart=True)
+def row(name: str, run: Run) -> machine.Row:
     """Time how long it takes to extract features from a file, and return one row with this time and
     the shape of the features."""
-    timing = machine.Timing().run(call_of(name, path))
+    with tempfile.TemporaryDirectory() as folder:
+        if name in AUDIO:
+            path, length = Path(folder) / "sound.wav", 36 if run.tiny else 3600
+            write_sound(path, length)
+        else:
+            path, length = Path(folder) / "pictures.mp4", 6 if run.tiny else 180
+            write_pictures(path, length)
+        timing = machine.Timing().run(call_of(name, str(path)))
     return {
         "what": name,
-        "seconds of recording": round(length),
+        "seconds of recording": length,
         **timing.cells,
         "× real time": length / timing.median,
         "result": " × ".join(map(str, timing.result)),
@@ -57,7 +67,7 @@ def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
     return lambda: video.extract(path).shape
 
 
-def write_sound(path: Path, hours: float) -> None:
+def write_sound(path: Path, seconds: int) -> None:
     """Write a sound file of noise and tones, one second at a time. Level and pitch change every
     second."""
     import soundfile
@@ -65,13 +75,13 @@ def write_sound(path: Path, hours: float) -> None:
     random = np.random.default_rng(0)
     time = np.arange(_RATE) / _RATE
     with soundfile.SoundFile(str(path), "w", _RATE, 1) as file:
-        for _ in range(int(3600 * hours)):
+        for _ in range(seconds):
             tone = np.sin(2 * np.pi * random.uniform(100.0, 2000.0) * time)
             block = random.uniform(0.01, 0.3) * (tone + random.normal(size=_RATE))
             file.write(block.astype(np.float32))
 
 
-def write_pictures(path: Path, minutes: float) -> None:
+def write_pictures(path: Path, seconds: int) -> None:
     """Write a video of moving patterns, with a new pattern every 8 seconds, encoded as H.264."""
     import av
 
@@ -80,7 +90,7 @@ def write_pictures(path: Path, minutes: float) -> None:
         video = container.add_stream("libx264", rate=_FRAMES, options={"preset": "ultrafast"})
         video.height, video.width = _SIZE
         video.pix_fmt = "yuv420p"
-        for i in range(int(60 * minutes * _FRAMES)):
+        for i in range(seconds * _FRAMES):
             if i % (8 * _FRAMES) == 0:
                 coarse = random.uniform(0.0, 255.0, (9, 16, 3))
                 picture = np.kron(coarse, np.ones((40, 40, 1))).astype(np.uint8)
@@ -90,23 +100,5 @@ def write_pictures(path: Path, minutes: float) -> None:
         container.mux(video.encode(None))
 
 
-def main() -> None:
-    """Write the files, measure every row, print and save."""
-    parser = machine.options_of(__doc__)
-    parser.add_argument("--hours", type=float, default=1.0, help="of sound")
-    parser.add_argument("--minutes", type=float, default=3.0, help="of pictures")
-    options = parser.parse_args()
-    hours, minutes = (0.01, 0.1) if options.tiny else (options.hours, options.minutes)
-    report = machine.Report("features", options)
-    with tempfile.TemporaryDirectory() as folder:
-        sound, pictures = Path(folder) / "sound.wav", Path(folder) / "pictures.mp4"
-        write_sound(sound, hours)
-        write_pictures(pictures, minutes)
-        rows = [machine.in_own_process(row, name, str(sound), 3600 * hours) for name in AUDIO]
-        rows += [machine.in_own_process(row, name, str(pictures), 60 * minutes) for name in VIDEO]
-    report.table("From recordings to features", rows)
-    report.save()
-
-
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,6 +1,6 @@
 """How much lost rows and jittered times raise the loss: HAPT and GazeCom with gaps.
 
-    python -m experiments.benchmarks.gaps [--out FOLDER] [--only NAME …]
+    python -m experiments.benchmarks.gaps [--tiny]
 
 Training and test recordings are damaged before features are computed: single rows or runs of rows
 are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,10 +25,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold
 
-from experiments.benchmarks.machine import Report, Row, options_of
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row
 from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
@@ -44,6 +43,8 @@ from metriclearn.datasets import LabeledSequences, data_folder, load_gazecom, lo
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 
+BENCH = Benchmark("gaps", __doc__)
+_DRAWS = 3  # times that rows are lost at random
 # Columns, and whether unknown rows are left out.
 _METHODS = {
     "boundaries, left out": True,
@@ -237,16 +238,17 @@ def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
     return float(np.mean([loss(Partition(ends=e), truth) for e, truth in zip(ends, truths)]))
 
 
-def measured(name: str, draws: int, tiny: bool) -> list[Row]:
-    """Make one row for every kind of damage. A row has mean losses over draws, and their excess
+@BENCH.table("Loss with gaps", SOURCES, "Mean ‖M − N‖² on all rows of complete test recordings.")
+def measured(name: str, run: Run) -> Iterator[Row]:
+    """Yield one row for every kind of damage. A row has mean losses over draws, and their excess
     over the losses on complete recordings, in %."""
     complete: dict[str, float] = {}
-    rows: list[Row] = []
-    for title, damage in list(DAMAGES.items())[: 4 if tiny else None]:
+    for title, damage in list(DAMAGES.items())[: 4 if run.tiny else None]:
         # With 20 % lost, one draw is enough, because every draw loses many rows. More draws would
         # take long.
-        n_draws = draws if (damage.lost or damage.jitter) and damage.lost < 0.1 else 1
-        results = [losses_of(name, damage, seed, tiny) for seed in range(n_draws)]
+        often = (damage.lost or damage.jitter) and damage.lost < 0.1 and not run.tiny
+        n_draws = _DRAWS if often else 1
+        results = [losses_of(name, damage, seed, run.tiny) for seed in range(n_draws)]
         means = {m: float(np.mean([one[m] for _, one in results])) for m in results[0][1]}
         complete = complete or means
         row: Row = {"data": name, "recordings": title, "draws": n_draws}
@@ -254,24 +256,8 @@ def measured(name: str, draws: int, tiny: bool) -> list[Row]:
         for method in means:
             row[method] = means[method]
             row[f"more in %, {method}"] = round(100 * (means[method] / complete[method] - 1), 1)
-        print(row, flush=True)
-        rows.append(row)
-    return rows
-
-
-def main() -> None:
-    """Measure both data sets, print and save."""
-    parser = options_of(__doc__)
-    parser.add_argument("--only", nargs="*", choices=list(SOURCES), default=list(SOURCES))
-    parser.add_argument("--draws", type=int, default=3, help="times that rows are lost at random")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    draws = options.draws
-    report = Report("gaps", options, draws=draws)
-    rows = [row for name in options.only for row in measured(name, draws, options.tiny)]
-    report.table("Loss with gaps", rows, "Mean ‖M − N‖² on all rows of complete test recordings.")
-    report.save()
+        yield row
 
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

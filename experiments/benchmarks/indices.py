@@ -1,6 +1,6 @@
 """Time the indices next to those of other packages (peers), in one run.
 
-    python -m experiments.benchmarks.indices [--out FOLDER] [--repeats 7] [--only ami] [--tiny]
+    python -m experiments.benchmarks.indices [--repeats 7] [--tiny]
 
 Peers that are not installed are left out. Peers that compute the same number must agree before they
 are timed. A call of more than ten seconds is timed once. The time to build clusim's clusterings and
@@ -9,7 +9,6 @@ the matrix of distances for validclust does not count.
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +19,13 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 import metriclearn.indices as indices
-from experiments.benchmarks.machine import Report, options_of, side_by_side
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row, side_by_side
 from experiments.benchmarks.peers import installed
 from experiments.benchmarks.problems import clusters
 from metriclearn import Partition
 
+BENCH = Benchmark("indices", __doc__)
 SCIKIT_LEARN = "sklearn.metrics"
 RUPTURES = "ruptures.metrics"
 
@@ -48,7 +49,7 @@ class Case:
     theirs: Any = None
     same: bool = True
 
-    def row(self, repeats: int) -> dict[str, Any]:
+    def row(self, repeats: int) -> Row:
         """Time our call and the peer's, and return one line of the table."""
         calls = {"ours": partial(self.function, *self.arguments)}
         module = installed(self.peer[0]) if self.peer else None
@@ -161,36 +162,17 @@ def graph_cases(scale: int) -> Iterator[Case]:
             yield Case(f"{function.__name__}, {size}", function, (A, a, b))
 
 
-def dunn_megabytes(scale: int) -> float:
-    """Measure the peak memory in MB of all 18 Dunn indices, in addition to their input. A matrix of
-    all distances would take 800 MB."""
-    few = points(10**4 // scale)
-    tracemalloc.start()
-    indices.dunn_scores(*few)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 1e6
+def _scaled(cases: Callable[[int], Iterator[Case]], run: Run) -> Iterator[Case]:
+    return cases(100 if run.tiny else 1)
 
 
-def main() -> None:
-    """Print the tables and save them."""
-    parser = options_of(__doc__)
-    parser.add_argument("--only", default="", help="run the rows whose name contains this")
-    options = parser.parse_args()
-    scale = 100 if options.tiny else 1
-    report = Report("indices", options, repeats=options.repeats)
-    memory = f"dunn_scores, n=1e4: {dunn_megabytes(scale):.0f} MB beyond its input."
-    for title, cases, note in (
-        ("Change-points", change_point_cases, ""),
-        ("Labels", external_cases, ""),
-        ("Points", internal_cases, memory),
-        ("Graphs", graph_cases, ""),
-    ):
-        chosen = [case for case in cases(scale) if options.only in case.name]
-        if chosen:
-            report.table(title, [case.row(options.repeats) for case in chosen], note)
-    report.save()
-
+for _title, _cases in (
+    ("Change-points", change_point_cases),
+    ("Labels", external_cases),
+    ("Points", internal_cases),
+    ("Graphs", graph_cases),
+):
+    BENCH.table(_title, partial(_scaled, _cases))(lambda case, run: case.row(run.repeats))
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,6 +1,6 @@
 """How many labels are needed: test loss of our method against the number of labeled items.
 
-    python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
+    python -m experiments.benchmarks.learning_curve [--tiny]
 
 Cases, methods and losses come from the experiments of the same names. Our method is fitted to a few
 training items, which are drawn several times. The method keeps the hyper-parameters and the kind of
@@ -11,160 +11,66 @@ and the best trivial baseline, on the same test data.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sklearn.exceptions import ConvergenceWarning
+from omegaconf import OmegaConf
 
-from experiments.benchmarks.machine import Report, options_of
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row
 from experiments.harness.command_line import CONFIGS
-from experiments.harness.comparison import TUNED
-from experiments.harness.procedure import Case, Method, Procedure, statistics
+from experiments.harness.procedure import Case, Method, Procedure, standard_error, statistics
 from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
-from metriclearn.plots.canvas import (
-    MUTED,
-    PALETTE,
-    headline,
-    legend,
-    new_figure,
-    number,
-    say,
-    tidy,
-    words,
-)
+from experiments.pages.curves import Panel, plot_curves
+from metriclearn.plots.canvas import number
 
+BENCH = Benchmark("learning_curve", __doc__)
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+SETTINGS: Any = OmegaConf.to_container(OmegaConf.load(Path(CONFIGS) / "learning_curve.yaml"))
+_SAID: dict[str, str] = {}  # about every experiment measured so far
 _TRIVIAL = ("one segment", "equal cuts", "one region")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The curves of one experiment: which methods are drawn, for which numbers of labeled items.
-
-    Attributes
-    ----------
-    methods : mapping
-        The methods to draw. A key is the name of a row in the results. A value has the name of an
-        entry in the configuration, the parameters, and how the penalty is chosen.
-    sizes : sequence of int
-        Numbers of labeled items. The number of all items is appended to this list.
-    draws : int
-        Number of draws for each number of items.
-    overrides : sequence of str
-        Overrides of the configuration, in Hydra's syntax.
-    n_train : int, optional
-        Number of items on which the committed results were trained. By default, this is the number
-        of all items.
-    """
-
-    title: str
-    item: str
-    methods: Mapping[str, tuple[str, Mapping[str, Any], Any]]
-    sizes: Sequence[int]
-    draws: int
-    table: str = "test"
-    overrides: Sequence[str] = ()
-    n_train: int | None = None
-
-
-SETTINGS = {
-    "synthetic": Setting(
-        "synthetic sequences",
-        "sequence",
-        {"ours": ("diagonal_l1", {"regularizer__strength": 1e-2}, TUNED)},
-        (1, 2, 5, 10),
-        5,
-    ),
-    "hapt": Setting(
-        "phones (HAPT)",
-        "recording",
-        {
-            "ours": ("trace", {"regularizer__strength": 3e-3}, TUNED),
-            "ours/diagonal-l1": ("diagonal_l1", {"regularizer__strength": 1e-3}, TUNED),
-        },
-        (1, 2, 4, 8, 16),
-        5,
-    ),
-    "neuroblastoma": Setting(
-        "copy numbers (neuroblastoma)",
-        "sequence",
-        {
-            "ours": (
-                "ours_hermite",
-                {
-                    "regression__products": 0.2,
-                    "representation__softthresholds__saturation": 2.0,
-                },
-                None,
-            )
-        },
-        (2, 5, 10, 20),
-        2,
-        "profiles",
-    ),
-    "images": Setting(
-        "photographs (horses)",
-        "image",
-        {"ours": ("diagonal", {"regularizer__strength": 1e-2, "loss_scale": 3e-2}, None)},
-        (2, 5),
-        2,
-        overrides=(
-            "dataset.n_images=60",
-            "n_train=20",
-            "n_seeds=1",
-            "measures=[foreground]",
-        ),
-        n_train=10,
-    ),
-}
 
 
 def learned(experiment: str, tiny: bool) -> dict[str, Any]:
     """Compute what is drawn for one experiment: a curve of each method, and horizontal lines for
     the best other method and the best trivial baseline."""
-    warnings.simplefilter("ignore", ConvergenceWarning)
     setting = SETTINGS[experiment]
     with initialize_config_dir(CONFIGS, version_base="1.3"):
-        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else setting.overrides)]
-        config = compose("config", names)
+        more = ["tiny=true"] if tiny else setting.get("overrides", [])
+        config = compose("config", [f"experiment={experiment}", *more])
     kind: Any = get_class(config.procedure)
-    entries = config[kind.entries]
-    keys = {name: key for name, (key, *_) in setting.methods.items()}
-    for key in set(entries) - set(keys.values()):
+    entries, drawn = config[kind.entries], setting["methods"]
+    for key in set(entries) - {one["entry"] for one in drawn.values()}:
         entries[key] = None
     procedure: Procedure = kind(config)
     methods = {method.name: method for method in procedure.methods()}
-    cases = [case for case in procedure.cases() if case.table == setting.table]
-    most = setting.n_train or min(len(procedure.units(case.train)) for case in cases)
-    sizes = [n for n in setting.sizes if n < most]
+    cases = [case for case in procedure.cases() if case.table == setting["table"]]
+    most = setting.get("n_train") or min(len(procedure.units(case.train)) for case in cases)
+    sizes = [n for n in setting["sizes"] if n < most]
     units = {unit for case in cases for unit in procedure.units(case.test)}
-    results = _results(experiment, setting.table, units)
+    results = _results(experiment, setting["table"], units)
     curves: dict[str, list[tuple[float, float]]] = {}
-    for name, (_, parameters, option) in setting.methods.items():
-        method, curves[name] = methods[entries[keys[name]].name], []
+    for name, one in drawn.items():
+        method, curves[name] = methods[entries[one["entry"]].name], []
+        call = partial(_mean, procedure, method, one["parameters"], one["option"], cases)
         for n in sizes:
-            means = [
-                _mean(procedure, method, parameters, option, cases, n, seed)
-                for seed in range(setting.draws)
-            ]
-            error = np.std(means, ddof=1) / np.sqrt(len(means))
-            curves[name].append((float(np.mean(means)), float(error)))
+            means = np.array([call(n, seed) for seed in range(setting["draws"])])
+            curves[name].append((float(means.mean()), standard_error(means) or 0.0))
         curves[name].append((results[name], 0.0))
     title, better = procedure.measures[next(iter(procedure.measures))]
     others = [name for name in results if not is_ours(name)]
     order = sorted(others, key=results.__getitem__, reverse=better == "more")
     flat = [next(name for name in order if (name in _TRIVIAL) == yes) for yes in (False, True)]
     return {
-        "title": setting.title,
-        "item": setting.item,
+        "title": setting["title"],
+        "item": setting["item"],
         "measure": title,
         "better": better,
         "numbers": [*sizes, most],
@@ -201,14 +107,14 @@ def _mean(
 
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
-    """For each method, return the mean of its committed results over the test units in ``units``.
-    The results are from the first column of a table."""
+    """For each method, return the mean of its committed results over the test units in ``units``,
+    or over all if a tiny run has other units. The results are from the first column of a table."""
     results = read_results(RESULTS / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
     for row in rows_of(results, shown):
-        chosen = [i for i, unit in enumerate(row["units"]) if unit in units]
-        if row["column"] == next(iter(shown["columns"])) and chosen:
+        chosen = [i for i, unit in enumerate(row["units"]) if unit in units] or slice(None)
+        if row["column"] == next(iter(shown["columns"])):
             weights = np.array(row.get("weights", np.ones(len(row["units"]))))[chosen]
             values = np.array(row["values"])[chosen]
             means[row["method"]] = float(np.average(values, weights=weights))
@@ -242,58 +148,42 @@ def sentence(panel: Mapping[str, Any]) -> str:
 
 def draw(record: Mapping[str, Any]) -> Figure:
     """Plot a panel for every data set: curves with standard errors over draws, and horizontal
-    lines."""
-    panels = record["panels"]
-    figure = new_figure((9.6, 8.2))
-    headline(figure, "How many labels does it take for learning to pay off?")
-    for ax, panel in zip(np.ravel(figure.subplots(2, 2)), panels):
-        _draw_panel(ax, panel)
-    return figure
+    lines for the best other method and the best trivial one."""
+    parts = []
+    for panel in record["panels"]:
+        title, numbers = sentence(panel).split(",")[0], panel["numbers"]  # without the numbers
+        curves = {n: (numbers, *np.transpose(curve)) for n, curve in panel["curves"].items()}
+        label = f"labeled {plural(panel['item'])}, log scale"
+        parts.append(Panel(title, label, panel["measure"], curves, panel["flat"], log=True))
+    return plot_curves(parts, "How many labels does it take for learning to pay off?")
 
 
-def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
-    numbers = panel["numbers"]
-    for place, (name, curve) in enumerate(panel["curves"].items()):
-        mean, errors = np.transpose(curve)
-        line: dict[str, Any] = {"color": PALETTE[place], "lw": 2.6 - place, "capsize": 2.5}
-        ax.errorbar(numbers, mean, errors, marker="o", ms=4, label=name, **line)
-    for name, level in panel["flat"].items():
-        ax.axhline(level, color=MUTED, ls="--", lw=1.2)
-        words(ax, numbers[-1], level, name, ha="right", va="top", color=MUTED)
-    ax.set_xscale("log")
-    ax.set_xticks(numbers, [str(n) for n in numbers])
-    ax.set_xticks([], minor=True)
-    ax.set_ylim(0, 1.15 * max(*panel["flat"].values(), *np.transpose(panel["curves"]["ours"])[0]))
-    if len(panel["curves"]) > 1:
-        legend(ax, loc="lower left")
-    say(ax, sentence(panel).split(",")[0])  # without the numbers
-    tidy(ax, f"labeled {plural(panel['item'])}, log scale", panel["measure"], grid="y")
+def curve(experiment: str, run: Run) -> list[Row]:
+    """Learn from more and more labels of a data set."""
+    panel = learned(experiment, run.tiny)
+    run.kept.setdefault("panels", []).append(panel)
+    _SAID[experiment] = (
+        f"{sentence(panel)}. Mean {panel['measure']} over {panel['units']} test units"
+    )
+    return [
+        {plural(panel["item"]): n}
+        | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in panel["curves"].items()}
+        | {f"{name}, with {panel['numbers'][-1]}": v for name, v in panel["flat"].items()}
+        for i, n in enumerate(panel["numbers"])
+    ]
 
 
-def main() -> None:
-    """Learn from more and more labels of every data set, print and save."""
-    parser = options_of(__doc__)
-    parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    options = parser.parse_args()
-    report = Report("learning_curve", options)
-    panels = []
-    for experiment in options.only:
-        panel = learned(experiment, options.tiny)
-        panels.append(panel)
-        rows = [
-            {plural(panel["item"]): n}
-            | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in panel["curves"].items()}
-            | {f"{name}, with {panel['numbers'][-1]}": v for name, v in panel["flat"].items()}
-            for i, n in enumerate(panel["numbers"])
-        ]
-        note = (
-            f"{sentence(panel)}. Mean {panel['measure']} over {panel['units']} test units; "
-            f"{panel['better']} is better. Standard errors are over {SETTINGS[experiment].draws} "
-            "draws of the training data with the same test data, 0 at the end."
-        )
-        report.table(panel["title"], rows, note)
-    report.save(panels=panels)
+def note(experiment: str, rows: list[Row]) -> str:
+    """Say what the curve shows."""
+    draws = SETTINGS[experiment]["draws"]
+    return (
+        f"{_SAID[experiment]}. Standard errors are over {draws} draws of the training data with "
+        "the same test data, 0 at the end."
+    )
 
+
+for _name, _setting in SETTINGS.items():
+    BENCH.table(_setting["title"], [_name], partial(note, _name))(curve)
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

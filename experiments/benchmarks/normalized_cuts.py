@@ -1,6 +1,6 @@
 """Training, prediction and memory of learned normalized cuts, and the error of random features.
 
-    python -m experiments.benchmarks.normalized_cuts [--out FOLDER]
+    python -m experiments.benchmarks.normalized_cuts [--tiny]
 
 * training: a fit to 10 images of horses with 1500 or more nodes each, to convergence.
 * prediction: one image of 300×225 pixels is segmented from its superpixels. The time includes the
@@ -16,8 +16,7 @@ size are used.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,10 +24,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
-from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from experiments.benchmarks import machine
+from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.problems import problem_of
 from metriclearn.datasets import load_weizmann_horses
 from metriclearn.features.media.image import (
@@ -45,6 +44,7 @@ from metriclearn.similarities import Neighborhood, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 from metriclearn.solvers.mahalanobis import Metric
 
+BENCH = Benchmark("normalized_cuts", __doc__)
 _BUDGET = 2.0**30
 _KINDS: dict[str, Similarity] = {
     "all pairs": ml.GaussianSimilarity(memory=_BUDGET),
@@ -76,13 +76,18 @@ def ellipse(seed: int) -> tuple[NDArray, NDArray]:
     return np.clip(image, 0.0, 1.0), mask.astype(np.int64)
 
 
-def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
+@BENCH.table(
+    "training",
+    _METRICS,
+    "10 images, two threads; an outer step from each of three starts, then the best.",
+    apart=True,
+)
+def training(metric: str, run: Run) -> machine.Row:
     """Train on 10 images of at least 1500 nodes."""
-    images, labels = images_of(2 if tiny else 10)
-    features = ml.ImageFeatures(PixelBlocks(60 if tiny else 1600))
+    images, labels = images_of(2 if run.tiny else 10)
+    features = ml.ImageFeatures(PixelBlocks(60 if run.tiny else 1600))
     nodes = [features.nodes(image) for image in images]
-    learner = ml.NormalizedCutMetricLearner(_METRICS[metric], n_jobs=n_jobs, verbose=False)
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    learner = ml.NormalizedCutMetricLearner(_METRICS[metric], n_jobs=2, verbose=False)
     timing = machine.Timing().run(lambda: learner.fit(nodes, labels))
     solution = learner.solution_
     return {
@@ -96,16 +101,17 @@ def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
     }
 
 
-def prediction(tiny: bool, repeats: int) -> dict[str, Any]:
+@BENCH.table("prediction", note="Superpixels and features included.", apart=True)
+def prediction(case: None, run: Run) -> machine.Row:
     """Predict one image of 300×225 pixels, after another prediction has loaded all libraries."""
     from skimage.transform import resize
 
     images, labels = images_of(3)
-    features = ml.ImageFeatures(Superpixels(50 if tiny else 400))
+    features = ml.ImageFeatures(Superpixels(50 if run.tiny else 400))
     learner = ml.NormalizedCutMetricLearner(features=features, verbose=False)
     learner.fit(images, labels)
     image = resize(images[0], (225, 300))
-    timing = machine.timed(partial(learner.predict_labels_image, image), repeats)
+    timing = machine.timed(partial(learner.predict_labels_image, image), run.repeats)
     return {"image": "300×225", "nodes": len(features.nodes(image).sizes), **timing.cells}
 
 
@@ -116,12 +122,14 @@ def hinge_of(similarity: Similarity, nodes: list[ImageNodes], masks: list[NDArra
     return problem_of(learner, nodes, masks).risk
 
 
-def large(n_nodes: int, kind: str) -> dict[str, Any]:
+@BENCH.table("large", _KINDS, "Budget for similarities: 1 GiB.", apart=True)
+def large(kind: str, run: Run) -> machine.Row:
     """Time one value and gradient of the objective, and one normalized cut, for a graph whose
     matrix W exceeds the memory budget."""
     image, mask = ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
-    image_nodes = ml.ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
+    blocks = PixelBlocks(2500 if run.tiny else 20_100)
+    image_nodes = ml.ImageFeatures(blocks, groups).nodes(image)
     similarity = _KINDS[kind]
     hinge = hinge_of(similarity, [image_nodes], [mask])
     nodes, truth = hinge.samples[0], hinge.truths[0]
@@ -142,66 +150,39 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
     }
 
 
-def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, Any]], NDArray]:
-    """Compare the objective of 3 images under random features with the exact one. Returns the rows
-    of the table, and the relative errors, (len(counts), runs)."""
+@BENCH.table("random features", note="Objective of 3 images, 30 draws each.")
+def random_features(case: None, run: Run) -> Iterator[machine.Row]:
+    """Compare the objective of 3 images under random features with the exact one. The relative
+    errors of all draws are kept."""
+    counts, runs = ((50, 100), 2) if run.tiny else ((50, 100, 200, 400, 800, 1600), 30)
     images, masks = images_of(3)
     nodes = [ml.ImageFeatures(Superpixels(300)).nodes(image) for image in images]
     w = np.full(nodes[0].features.shape[1], 0.03)
     exact = machine.Timing().run(partial(hinge_of(ml.GaussianSimilarity(), nodes, masks), w))
-    errors, rows = np.empty((len(counts), runs)), []
+    errors = np.empty((len(counts), runs))
     for place, count in enumerate(counts):
         timing = machine.Timing()
-        for run in range(runs):
-            hinge = hinge_of(ml.FourierSimilarity(count, run), nodes, masks)
-            timing.run(partial(hinge, w))
-            errors[place, run] = abs(timing.result.mean / exact.result.mean - 1.0)
-        rows.append(
-            {
-                "D": count,
-                "root mean square relative error": np.sqrt(np.mean(errors[place] ** 2)),
-                "largest": errors[place].max(),
-                "random features": timing,
-                "exact": exact,
-            }
-        )
-    return rows, errors
+        for draw in range(runs):
+            timing.run(partial(hinge_of(ml.FourierSimilarity(count, draw), nodes, masks), w))
+            errors[place, draw] = abs(timing.result.mean / exact.result.mean - 1.0)
+        yield {
+            "D": count,
+            "root mean square relative error": np.sqrt(np.mean(errors[place] ** 2)),
+            "largest": errors[place].max(),
+            "random features": timing,
+            "exact": exact,
+        }
+    run.kept |= {"counts": counts, "errors": errors}
 
 
 def draw(record: Mapping[str, Any]) -> Figure:
     """Plot the error of the training objective against the number of random features."""
     counts, errors = record["counts"], np.sqrt(np.mean(np.square(record["errors"]), axis=1))
-    return plot_scaling(
-        counts,
-        errors,
-        -0.5,
-        label="root mean square",
-        xlabel="random features D",
-        ylabel="relative error",
-        title="Random features: error of the training objective ~ "
-        f"D^{machine.power_of(counts, errors):.2f}",
-    )
-
-
-def main() -> None:
-    """Measure everything, print and save."""
-    parser = machine.options_of(__doc__)
-    parser.add_argument("--threads", type=int, default=2, help="threads over images")
-    options = parser.parse_args()
-    tiny, report = options.tiny, machine.Report("normalized_cuts", options, threads=options.threads)
-    rows = [machine.in_own_process(training, metric, options.threads, tiny) for metric in _METRICS]
-    report.table(
-        "training", rows, "10 images; an outer step from each of three starts, then the best."
-    )
-    rows = [machine.in_own_process(prediction, tiny, options.repeats)]
-    report.table("prediction", rows, "Superpixels and features included.")
-    rows = [machine.in_own_process(large, 2500 if tiny else 20_100, kind) for kind in _KINDS]
-    report.table("large", rows, "Budget for similarities: 1 GiB.")
-    counts, runs = ((50, 100), 2) if tiny else ((50, 100, 200, 400, 800, 1600), 30)
-    rows, errors = random_features(counts, runs)
-    report.table("random features", rows, f"Objective of 3 images, {runs} draws each.")
-    report.save(counts=counts, errors=errors)
+    power = machine.power_of(counts, errors)
+    title = f"Random features: error of the training objective ~ D^{power:.2f}"
+    options: Any = {"xlabel": "random features D", "ylabel": "relative error", "title": title}
+    return plot_scaling(counts, errors, -0.5, label="root mean square", **options)
 
 
 if __name__ == "__main__":
-    main()
+    BENCH.main()

@@ -1,7 +1,6 @@
 """Beyond one machine: workers, rounds, sequences on disk, and prediction of very long sequences.
 
-    python -m experiments.benchmarks.scale [--parts workers rounds samples training prediction]
-        [--out FOLDER] [--data FOLDER] [--repeats 7] [--tiny]
+    python -m experiments.benchmarks.scale [--only workers rounds samples training prediction]
 
 * workers: strong and weak scaling from one to two Dask workers.
 * rounds: seconds per round against the number of sequences, the cost of an additional task, and an
@@ -13,12 +12,11 @@
   to a million samples in memory, and ten million in a file. Every row runs in a separate process,
   whose peak memory counts interpreter, compiled code and data.
 
-Every part saves its own tables when it is done. Workers have one thread each.
+Every part is saved when it is done. Workers have one thread each.
 """
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,13 +30,17 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from experiments.benchmarks import machine
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.machine import Row
 from experiments.benchmarks.problems import problem_of
 from metriclearn import BundleDual, ChangePointMetricLearner
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
-from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
+from metriclearn.datasets import make_change_points, pack_sequences
 from metriclearn.datasets.mapped import LazyArrays
 from metriclearn.running.executors import DaskExecutor
 
+BENCH = Benchmark("scale", __doc__)
+_COSTS: dict[str, float] = {}  # measured by the tables of rounds
 _FEATURES = 10
 _GROUPS = 100  # groups of sequences with one cut each, as in learners
 _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
@@ -83,7 +85,7 @@ class WatchedExecutor(DaskExecutor):
 
 def rounds_of(
     client: Any, n_series: int, n_samples: int, repeats: int, shards_per_thread: int = 2
-) -> dict[str, Any]:
+) -> Row:
     """Time rounds of training, after a first round to warm up. Returns the seconds of a round, the
     number of shards, and the bytes that a round sends and receives."""
     executor = WatchedExecutor(client, shards_per_thread=shards_per_thread)
@@ -106,16 +108,17 @@ def bytes_back(shard: Any, w: NDArray) -> int:
     return len(pickle.dumps(shard.value_and_slope(w)))
 
 
-def two_workers(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
+@BENCH.table("One and two workers, T = 2000, P = 10: seconds per round", part="workers")
+def two_workers(case: None, run: Run) -> list[Row]:
     """Compare one and two workers. Strong scaling keeps the number of sequences, and weak scaling
     doubles it."""
-    N, T = (8, 100) if options.tiny else (200, 2000)
+    N, T = (8, 100) if run.tiny else (200, 2000)
     with workers(1) as client:
-        one = rounds_of(client, N, T, options.repeats)
+        one = rounds_of(client, N, T, run.repeats)
     rows = []
     with workers(2) as client:
         for name, more, gain in (("strong", N, 1), ("weak", 2 * N, 2)):
-            two = rounds_of(client, more, T, options.repeats)
+            two = rounds_of(client, more, T, run.repeats)
             rows.append(
                 {
                     "scaling": name,
@@ -126,101 +129,113 @@ def two_workers(report: machine.Report, options: argparse.Namespace, folder: Pat
                     "speedup of the fastest": gain * one["fastest, s"] / two["fastest, s"],
                 }
             )
-    report.table(f"One and two workers, T = {T}, P = {_FEATURES}: seconds per round", rows)
+    return rows
 
 
-def rounds(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Measure the seconds per round against N, and the cost of an additional task."""
-    sizes = (10, 20, 40) if options.tiny else (1000, 10_000, 100_000)
-    shards = (4, 8, 16) if options.tiny else (8, 64, 512)
+def growth(rows: list[Row], column: str = "s per round", words: str = "Seconds grow") -> str:
+    """State how the seconds of a column grow with the first column."""
+    sizes = [row[next(iter(row))] for row in rows]
+    return f"{words} as {next(iter(rows[0]))} to {machine.power_of(sizes, _of(rows, column)):.2f}."
+
+
+def _of(rows: list[Row], column: str) -> list[float]:
+    return [row[column] for row in rows]
+
+
+@BENCH.table(
+    "Two workers, T = 200, P = 10",
+    note=partial(growth, column="fastest, s", words="Seconds of the fastest grow"),
+    part="rounds",
+)
+def rounds(case: None, run: Run) -> list[Row]:
+    """Measure the seconds per round against N."""
+    sizes = (10, 20, 40) if run.tiny else (1000, 10_000, 100_000)
     with workers(2) as client:
-        rows = [{"N": N, **rounds_of(client, N, 200, options.repeats)} for N in sizes]
-        costs = [rounds_of(client, n, 10, options.repeats, max(1, n // 2)) for n in shards]
-    seconds = [row["fastest, s"] for row in rows]
-    note = f"Seconds of the fastest grow as N to {machine.power_of(sizes, seconds):.2f}."
-    report.table(f"Two workers, T = 200, P = {_FEATURES}", rows, note)
-    fastest = [cost["fastest, s"] for cost in costs]
-    per_task, fixed = np.polyfit(shards, fastest, 1)
-    report.table(
-        "The fastest round over next to no data, by number of shards",
-        [{"shards": n, "ms": 1e3 * s} for n, s in zip(shards, fastest)],
-        f"{1e3 * per_task:.2f} ms per shard and {1e3 * fixed:.1f} ms in any case.",
-    )
-    project(report, 2 * seconds[-1] / sizes[-1], float(per_task), max(float(fixed), 0.0))
+        rows = [{"N": N, **rounds_of(client, N, 200, run.repeats)} for N in sizes]
+    _COSTS["per sequence"] = 2 * rows[-1]["fastest, s"] / sizes[-1]
+    return rows
 
 
-def project(report: machine.Report, per_sequence: float, per_task: float, fixed: float) -> None:
+def per_task(rows: list[Row]) -> str:
+    """State the cost of an additional task, and that of a round in any case."""
+    slope, fixed = np.polyfit(_of(rows, "shards"), _of(rows, "ms"), 1)
+    _COSTS.update({"per task": slope / 1e3, "fixed": max(fixed / 1e3, 0.0)})
+    return f"{slope:.2f} ms per shard and {fixed:.1f} ms in any case."
+
+
+@BENCH.table(
+    "The fastest round over next to no data, by number of shards", note=per_task, part="rounds"
+)
+def tasks(case: None, run: Run) -> list[Row]:
+    """Measure rounds of almost no work."""
+    shards = (4, 8, 16) if run.tiny else (8, 64, 512)
+    with workers(2) as client:
+        costs = [rounds_of(client, n, 10, run.repeats, max(1, n // 2)) for n in shards]
+    return [{"shards": n, "ms": 1e3 * cost["fastest, s"]} for n, cost in zip(shards, costs)]
+
+
+@BENCH.table(
+    f"Projection: {_SEQUENCES} sequences on {_MACHINES} machines",
+    ((1, 2), (1, 1), (16, 1)),
+    "On paper, T = 200, P = 10: measured seconds per sequence and thread, and per task of the "
+    "scheduler, extrapolated linearly; the network is taken as loopback.",
+    part="rounds",
+)
+def project(case: tuple[int, int], run: Run) -> Row:
     """Estimate seconds and bytes of a round over 10⁸ sequences on 1000 machines from measured
     costs."""
-    n, depth = _FEATURES + 1, 3  # numbers in w; 16³ > 1000 machines
-    rows = []
-    for threads, per_thread in ((1, 2), (1, 1), (16, 1)):
-        tasks = per_thread * threads * _MACHINES
-        work = _SEQUENCES * per_sequence / (_MACHINES * threads)
-        scheduling = per_task * tasks * 17 / 16  # including the tasks of the tree
-        latency = (1 + depth) * fixed
-        rows.append(
-            {
-                "threads per machine": threads,
-                "shards": tasks,
-                "s of oracles": work,
-                "s of scheduling": scheduling,
-                "s of latency": latency,
-                "s per round": work + scheduling + latency,
-                "kB sent": tasks * 8 * n / 1e3,
-                "kB back to the client": 16 * _GROUPS * 8 * (n + 2) / 1e3,
-            }
-        )
-    report.table(
-        f"Projection: {_SEQUENCES} sequences on {_MACHINES} machines",
-        rows,
-        f"On paper, T = 200, P = {_FEATURES}: measured seconds per sequence and thread, and per "
-        "task of the scheduler, extrapolated linearly; the network is taken as loopback.",
-    )
+    (threads, per_thread), n, depth = case, _FEATURES + 1, 3  # numbers in w; 16³ > 1000 machines
+    tasks = per_thread * threads * _MACHINES
+    work = _SEQUENCES * _COSTS["per sequence"] / (_MACHINES * threads)
+    scheduling = _COSTS["per task"] * tasks * 17 / 16  # including the tasks of the tree
+    latency = (1 + depth) * _COSTS["fixed"]
+    return {
+        "threads per machine": threads,
+        "shards": tasks,
+        "s of oracles": work,
+        "s of scheduling": scheduling,
+        "s of latency": latency,
+        "s per round": work + scheduling + latency,
+        "kB sent": tasks * 8 * n / 1e3,
+        "kB back to the client": 16 * _GROUPS * 8 * (n + 2) / 1e3,
+    }
 
 
-def samples(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Measure the seconds per round for one sequence against its length T, in separate
-    processes."""
-    sizes = (1000, 3000) if options.tiny else (10**4, 10**5, 10**6, 10**7)
-    rows = [machine.in_own_process(one_round, T, options.repeats) for T in sizes]
-    seconds = [row["s per round"] for row in rows]
-    report.table(
-        f"One sequence, one thread, P = {_FEATURES}, T / 100 segments: loss-augmented round",
-        rows,
-        f"Seconds grow as T to {machine.power_of(sizes, seconds):.2f}.",
-    )
-
-
-def one_round(n_samples: int, repeats: int) -> dict[str, Any]:
+@BENCH.table(
+    "One sequence, one thread, P = 10, T / 100 segments: loss-augmented round",
+    lambda run: (1000, 3000) if run.tiny else (10**4, 10**5, 10**6, 10**7),
+    growth,
+    part="samples",
+    apart=True,
+)
+def one_round(n_samples: int, run: Run) -> Row:
     """Time rounds over one sequence of a given length."""
     count = n_samples // 100
     data = make_change_points(1, n_samples, _FEATURES, 3, (count, count), random_state=0)
     problem = problem_of(ChangePointMetricLearner(verbose=False), data.sequences, data.labels)
     w = problem.cone.join(np.full(_FEATURES, 0.3 / n_samples * count), 0.5)
-    seconds = machine.timed(partial(problem.risk, w), repeats).median
-    return {
-        "T": n_samples,
-        "s per round": seconds,
-        "µs per sample": 1e6 * seconds / n_samples,
-    }
+    seconds = machine.timed(partial(problem.risk, w), run.repeats).median
+    return {"T": n_samples, "s per round": seconds, "µs per sample": 1e6 * seconds / n_samples}
 
 
-def training(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
+@BENCH.table(
+    "From disk to a gap of 1e-2",
+    note="Two workers, P = 10, T = 200, float64 on disk; the client runs the scheduler, too. Peaks "
+    "count the pages of the mapped file that were read.",
+    part="training",
+)
+def training(case: None, run: Run) -> Row:
     """Train on sequences from disk with two workers, to a gap of 1e-2."""
-    N = 60 if options.tiny else 100_000
-    place = folder / f"packed-{N}"
-    if not (place / "ends.npy").exists():
-        pack_sequences(*generated(N, 200), place)
-    stored = PackedSequences(place)
-    with workers(2) as client:
+    N = 60 if run.tiny else 100_000
+    with tempfile.TemporaryDirectory() as folder, workers(2) as client:
+        stored = pack_sequences(*generated(N, 200), Path(folder))
         learner = ChangePointMetricLearner(
             solver=BundleDual(1e-2), executor=DaskExecutor(client), verbose=False
         )
         timing = machine.Timing().run(lambda: learner.fit(stored.sequences, stored.labels))
         peaks = client.run(machine.peak_mebibytes).values()
     solution = learner.solution_
-    row = {
+    return {
         "N": N,
         "minutes": timing.median / 60,
         "rounds": len(solution.trace),
@@ -230,30 +245,53 @@ def training(report: machine.Report, options: argparse.Namespace, folder: Path) 
         "peak MiB, client": machine.peak_mebibytes(),
         "peak MiB, largest worker": max(peaks),
     }
-    report.table(
-        "From disk to a gap of 1e-2",
-        [row],
-        f"Two workers, P = {_FEATURES}, T = 200, float64 on disk; the client runs the scheduler, "
-        "too. Peaks count the pages of the mapped file that were read.",
-    )
 
 
-def prediction(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Time the prediction of change-points for one sequence, from short to very long."""
-    sizes = (1000, 3000) if options.tiny else (10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
-    rows = [machine.in_own_process(predict, T, None, options.repeats) for T in sizes]
-    seconds = [row["predict_change_points"].median for row in rows]
-    T = 20_000 if options.tiny else 10**7
-    for kind in ("float32", "float64"):
-        file = folder / f"long-{T}-{kind}.npy"
-        if not file.exists():
-            write_long(file, T, np.dtype(kind))
-        rows.append(machine.in_own_process(predict, T, str(file), 1))
-    report.table(
-        f"predict_change_points, P = {_FEATURES}, full metric, T / 100 segments",
-        rows,
-        f"Log-log slope in memory: {machine.power_of(sizes, seconds):.3f}.",
-    )
+def lengths(run: Run) -> list[tuple[int, str]]:
+    """List the lengths of sequences, and the types of numbers of those that lie in a file."""
+    T = (1000, 3000) if run.tiny else (10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
+    long = 20_000 if run.tiny else 10**7
+    return [*((n, "") for n in T), (long, "float32"), (long, "float64")]
+
+
+def in_memory(rows: list[Row]) -> str:
+    """State how the time of a prediction grows."""
+    some = [row for row in rows if row["data"] == "in memory"]
+    seconds = [row["predict_change_points"].median for row in some]
+    return f"Log-log slope in memory: {machine.power_of(_of(some, 'T'), seconds):.3f}."
+
+
+@BENCH.table(
+    "predict_change_points, P = 10, full metric, T / 100 segments",
+    lengths,
+    in_memory,
+    part="prediction",
+    apart=True,
+)
+def predict(case: tuple[int, str], run: Run) -> Row:
+    """Learn a metric and a penalty from a sequence of ten thousand samples. Then time a prediction
+    for another sequence."""
+    (n_samples, kind), small = case, one_sequence(10**4, 0)
+    segmenter = TunedSegmenter(RelevantComponents()).fit(small.sequences, small.labels)
+    with tempfile.TemporaryDirectory() as folder:
+        if kind:
+            write_long(Path(folder, "long.npy"), n_samples, np.dtype(kind))
+            X = np.load(Path(folder, "long.npy"), mmap_mode="r")
+        else:
+            X = one_sequence(n_samples, 1).sequences[0]
+        before = machine.peak_mebibytes()
+        repeats = 1 if kind else run.repeats
+        timing = machine.timed(partial(segmenter.predict_change_points, X), repeats)
+    return {
+        "T": n_samples,
+        "data": f"{kind}, mapped" if kind else "in memory",
+        "predict_change_points": timing,
+        "processor ms": 1e3 * timing.processor_median,
+        "µs per sample": 1e6 * timing.median / n_samples,
+        "MiB with the data, before": before,
+        "segments": n_samples // 100,
+        "predicted": len(timing.result),
+    }
 
 
 def write_long(file: Path, n_samples: int, kind: np.dtype) -> None:
@@ -270,26 +308,6 @@ def one_sequence(n_samples: int, seed: int) -> Any:
     return make_change_points(
         1, n_samples, _FEATURES, _FEATURES, (count, count), jump=2.0, random_state=seed
     )
-
-
-def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
-    """Learn a metric and a penalty from a sequence of ten thousand samples. Then time a prediction
-    for ``n_samples`` samples, and return one row."""
-    small = one_sequence(10**4, 0)
-    segmenter = TunedSegmenter(RelevantComponents()).fit(small.sequences, small.labels)
-    X = np.load(file, mmap_mode="r") if file else one_sequence(n_samples, 1).sequences[0]
-    before = machine.peak_mebibytes()
-    timing = machine.timed(partial(segmenter.predict_change_points, X), repeats)
-    return {
-        "T": n_samples,
-        "data": f"{X.dtype}, mapped" if file else "in memory",
-        "predict_change_points": timing,
-        "processor ms": 1e3 * timing.processor_median,
-        "µs per sample": 1e6 * timing.median / n_samples,
-        "MiB with the data, before": before,
-        "segments": n_samples // 100,
-        "predicted": len(timing.result),
-    }
 
 
 def draw_rounds(record: Mapping[str, Any]) -> Figure:
@@ -310,27 +328,5 @@ def draw_prediction(record: Mapping[str, Any]) -> Figure:
     return machine.draw_scaling(rows, "T", ["predict_change_points"])
 
 
-PARTS = {
-    "workers": two_workers,
-    "rounds": rounds,
-    "samples": samples,
-    "training": training,
-    "prediction": prediction,
-}
-
-
-def main() -> None:
-    """Measure the chosen parts. Every part is printed and saved when it is done."""
-    parser = machine.options_of(__doc__)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--data", type=Path, help="where generated files stay; else a temporary")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        for name in options.parts:
-            report = machine.Report(f"scale_{name}", options, repeats=options.repeats)
-            PARTS[name](report, options, options.data or Path(temporary))
-            report.save()
-
-
 if __name__ == "__main__":
-    main()
+    BENCH.main()

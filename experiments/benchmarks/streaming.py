@@ -1,10 +1,10 @@
 """Streams: memory, speed and delay, compared with the detectors of claspy and river.
 
-    python -m experiments.benchmarks.streaming [--out FOLDER] [--tiny]
+    python -m experiments.benchmarks.streaming [--tiny]
 
 Our stream reads a signal of ten features with a change every 1,000 samples, first in chunks of 100
 rows and then row by row. Our stream also reads test recordings of HAPT and GazeCom row by row, as
-the detectors in ``stream_detectors.json`` do (see :mod:`experiments.benchmarks.stream_detectors`).
+the detectors in ``stream_detectors.json`` do (see :mod:`experiments.benchmarks.detectors`).
 Metric and penalty are learned from recordings of other people. A true boundary counts as found if
 the detector reports a boundary within the margin, no matter when. For found boundaries, the delay
 is the time from the true boundary to the report.
@@ -13,7 +13,9 @@ is the time from the true boundary to the report.
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.benchmarks.machine import Report, Row, in_own_process, options_of, peak_mebibytes
-from experiments.benchmarks.stream_detectors import Found, scores
+from experiments.benchmarks.benchmark import Benchmark, Run
+from experiments.benchmarks.detectors import Found, scores
+from experiments.benchmarks.machine import Row
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.datasets import LabeledSequences, load_gazecom, load_hapt
 from metriclearn.estimators.scores.segment_score import SegmentScore
 
+BENCH = Benchmark("streaming", __doc__)
 PEERS = Path(__file__).parent / "stream_detectors.json"
 _FEATURES, _SEGMENT, _CHUNK, _BLOCK = 10, 1000, 100, 100_000
 # loader, margin in rows, training and test recordings at most, rows a second
@@ -52,7 +56,13 @@ def block(number: int) -> NDArray[np.float64]:
     return np.repeat(levels, _SEGMENT, axis=0) + rng.normal(size=(_BLOCK, _FEATURES))
 
 
-def in_chunks(n_samples: int) -> Row:
+@BENCH.table(
+    "Ten features with a change every thousand samples, in chunks of a hundred",
+    lambda run: (100_000, 200_000) if run.tiny else (1_000_000, 10_000_000),
+    "Memory of the whole process, at its peak.",
+    apart=True,
+)
+def in_chunks(n_samples: int, run: Run) -> Row:
     """Push samples in chunks of 100, and return one row with peak memory and speed."""
     stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
     stream.push(block(0)[:_CHUNK])  # compiles
@@ -68,14 +78,14 @@ def in_chunks(n_samples: int) -> Row:
         "changes told": n_found,
         "samples a second": round(n_samples / seconds),
         "samples a processor second": round(n_samples / processor),
-        "peak MiB": peak_mebibytes(),
     }
 
 
-def row_by_row(n_samples: int) -> Row:
+@BENCH.table("The same, one row at a time", apart=True)
+def row_by_row(case: None, run: Run) -> Row:
     """Push one sample at a time. Returns one row: the microseconds per sample, and after how many
     samples a change becomes final."""
-    stream, X = synthetic_learner().stream(), block(1)[:n_samples]
+    stream, X = synthetic_learner().stream(), block(1)[: 2000 if run.tiny else 50_000]
     stream.push(X[:1])
     microseconds, delays = [], []
     for t in range(1, len(X)):
@@ -84,7 +94,7 @@ def row_by_row(n_samples: int) -> Row:
         microseconds.append(1e6 * (time.perf_counter() - begin))
         delays += [t + 1 - end for end in ends.tolist()]
     return {
-        "rows": n_samples,
+        "rows": len(X),
         "µs a push, median": round(float(np.median(microseconds)), 1),
         "90 %": round(float(np.quantile(microseconds, 0.9)), 1),
         "99 %": round(float(np.quantile(microseconds, 0.99)), 1),
@@ -169,45 +179,32 @@ def write(path: Path) -> None:
     np.savez_compressed(path, **arrays)
 
 
-def main() -> None:
-    """Measure everything, print and save."""
-    parser = options_of(__doc__)
-    parser.add_argument("--write", type=Path, help="write the streams for stream_detectors and end")
-    options = parser.parse_args()
-    if options.write:
-        write(options.write)
-        return
-    report = Report("streaming", options)
-    sizes = (100_000, 200_000) if options.tiny else (1_000_000, 10_000_000)
-    report.table(
-        "Ten features with a change every thousand samples, in chunks of a hundred",
-        [in_own_process(in_chunks, size) for size in sizes],
-        "Memory of the whole process, at its peak.",
-    )
-    one_by_one = [in_own_process(row_by_row, 2000 if options.tiny else 50_000)]
-    report.table("The same, one row at a time", one_by_one)
-    peers = json.loads(PEERS.read_text(encoding="utf-8")) if PEERS.exists() else {}
-    for name in DATA:
-        one = case(name, options.tiny)
-        results = {"ours": ours(one), **peers.get(name, {})}
-        rows = []
-        for detector, result in results.items():
-            settings = result.get("parameters", {"the metric": "and the penalty"})
-            delay = result["delay"] / one["rate"]
-            rows.append(
-                {
-                    "detector": detector,
-                    "F1": round(result["f1"], 3),
-                    "median delay in s": "–" if np.isnan(delay) else round(delay, 2),
-                    "samples a second": result["samples a second"],
-                    "chosen in training": ", ".join(f"{k} {v}" for k, v in settings.items()),
-                }
-            )
-        margin = one["margin"] / one["rate"]
-        note = f"Boundaries within {margin:g} s, on {len(one['X'])} recordings of other people."
-        report.table(f"Boundaries of {name}, row by row", rows, note)
-    report.save()
+def boundaries(name: str, run: Run) -> Iterator[Row]:
+    """Yield a row for our stream, and one for each detector of another package."""
+    one = case(name, run.tiny)
+    peers = json.loads(PEERS.read_text(encoding="utf-8"))
+    for detector, result in {"ours": ours(one), **peers[name]}.items():
+        settings = result.get("parameters", {"the metric": "and the penalty"})
+        delay = result["delay"] / one["rate"]
+        yield {
+            "detector": detector,
+            "F1": round(result["f1"], 3),
+            "median delay in s": "–" if np.isnan(delay) else round(delay, 2),
+            "samples a second": result["samples a second"],
+            "chosen in training": ", ".join(f"{k} {v}" for k, v in settings.items()),
+        }
 
+
+for _name, (_, _margin, _, _n_test, _rate) in DATA.items():
+    BENCH.table(
+        f"Boundaries of {_name}, row by row",
+        [_name],
+        f"Boundaries within {_margin / _rate:g} s, on {_n_test} recordings of other people.",
+    )(boundaries)
+BENCH.option("--write", type=Path, help="write the streams for the detectors and end")
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--write"]:
+        write(Path(sys.argv[2]))
+    else:
+        BENCH.main()

@@ -76,7 +76,8 @@ class Comparison(Procedure):
     :func:`with_tuned_penalty`. Other methods tune their penalty in ``fit``. If ``relative`` is
     true, a method with a metric and without names can also have a penalty in units of each
     sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is
-    false, the row "ours" is one model instead of a consensus.
+    false, the row "ours" is one model instead of a consensus. The configuration may set
+    ``relative`` and ``agrees``.
     """
 
     relative = True
@@ -94,6 +95,11 @@ class Comparison(Procedure):
         "named_segmental_f1@25": ("F1@25 of named segments", "more"),
         "named_segmental_f1@50": ("F1@50 of named segments", "more"),
     }
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__(config)
+        self.relative = config.get("relative", self.relative)
+        self.agrees = config.get("agrees", self.agrees)
 
     def cases(self) -> list[Case]:
         return read_cases(self.config)

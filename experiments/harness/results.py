@@ -351,11 +351,17 @@ def paired_tests(
         ranks = _signed_ranks(tuple(gains)) if n else 1.0
         tests[method] = {"better": better, "worse": n - better, "mcnemar": signs, "wilcoxon": ranks}
     for name in ("mcnemar", "wilcoxon"):
-        least = 0.0
-        for place, test in enumerate(sorted(tests.values(), key=lambda test: test[name])):
-            least = max(least, min(1.0, (len(tests) - place) * test[name]))
-            test[name] = float(least)
+        for test, p in zip(tests.values(), holm([test[name] for test in tests.values()])):
+            test[name] = p
     return tests
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Apply Holm's correction to p-values, one for each test."""
+    corrected, least = [0.0] * len(ps), 0.0
+    for place, i in enumerate(np.argsort(ps, kind="stable")):
+        least = corrected[i] = max(least, min(1.0, float((len(ps) - place) * ps[i])))
+    return corrected
 
 
 @cache

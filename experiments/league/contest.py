@@ -38,10 +38,10 @@ from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, read_results
 from experiments.harness.scoring import NAMES, Pairs, segmented, squared_norm, truth_of
 from experiments.league.contestants import Member, Stranger
-from experiments.league.minutes import minutes_cases
 from experiments.league.ranks import ranks_table
 from experiments.league.unseen import without_parts
 from experiments.studies.encoders import with_one_thread
+from experiments.studies.fewer_labels import minutes_cases
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.indices import covering, f_measure
 
@@ -193,7 +193,7 @@ def set_cases(
     whose names begin with it are held out. ``train_per_group`` is the largest number of recordings
     of a group for training. ``unseen`` describes the names that are removed from training
     recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of
-    labels, see :func:`experiments.league.minutes.minutes_cases`.
+    labels, see :func:`experiments.studies.fewer_labels.minutes_cases`.
 
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 

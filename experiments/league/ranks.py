@@ -10,7 +10,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
-from experiments.harness.results import MEASURE, ONE, OURS, is_ours, markdown_table, paired_tests
+from experiments.harness.results import (
+    MEASURE,
+    ONE,
+    OURS,
+    holm,
+    is_ours,
+    markdown_table,
+    paired_tests,
+)
 from metriclearn.plots.canvas import INK, canvas, figure_of
 
 Results = Mapping[str, Any]
@@ -255,14 +263,6 @@ def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     mine = table[:, methods.index(OURS)]
     others = [i for i, method in enumerate(methods) if not is_ours(method)]
     return dict(zip((methods[i] for i in others), holm([_p(table[:, i] - mine) for i in others])))
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Apply Holm's correction to p-values, one for each test."""
-    corrected, least = [0.0] * len(ps), 0.0
-    for place, i in enumerate(np.argsort(ps, kind="stable")):
-        least = corrected[i] = max(least, min(1.0, (len(ps) - place) * ps[i]))
-    return corrected
 
 
 def _p(difference: NDArray) -> float:

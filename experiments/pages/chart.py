@@ -1,6 +1,6 @@
 """Which metric, regularizer and solver to choose: one picture from the measured experiments.
 
-python -m experiments.figures    # draws it from docs/results and docs/benchmarks/training.json
+python -m experiments.figures    # draws it from docs/results and docs/benchmarks/solvers
 """
 
 from __future__ import annotations

@@ -34,9 +34,11 @@ def texts_of(picture: Path) -> dict[str, str]:
 
 
 def take(picture: Path, target: Path, results: Path, title: str) -> None:
-    """Copy a picture of a run, with its title and the digest of its results."""
-    texts = PngInfo()
+    """Copy a picture of a run to a folder beside that of its results, with its title and the digest
+    of the results."""
+    target.parent.mkdir(exist_ok=True)
+    texts, stem = PngInfo(), results.relative_to(target.parents[1])
     texts.add_itxt("Title", title)
-    texts.add_text("Source", f"{results.parent.name}/{results.name} {digest(results)}")
+    texts.add_text("Source", f"{stem} {digest(results)}")
     with Image.open(picture) as image:
         image.save(target, pnginfo=texts, optimize=True)

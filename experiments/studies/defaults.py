@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 from hydra.utils import instantiate
-from scipy.stats import gmean
 
 from experiments.harness.comparison import Comparison, group_folds
 from experiments.harness.procedure import (
@@ -25,10 +24,9 @@ from experiments.harness.procedure import (
     Procedure,
     Row,
     Story,
-    grouped,
     tables_and_rows,
 )
-from experiments.harness.report import Artifacts, page
+from experiments.harness.report import Artifacts
 from experiments.studies.clusterings import Clustering, Repeated, load_table
 from metriclearn.datasets import LabeledTable
 
@@ -36,10 +34,8 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 
 
 class DefaultSettings(Procedure):
-    """Compare settings: every setting is a method with one candidate.
-
-    ``NAME.md`` has the mean held-out losses, with one column for all cases of a data set.
-    """
+    """Compare settings: every setting is a method with one candidate. The table of held-out losses
+    has one column for all cases of a data set."""
 
     entries = "settings"
     each_candidate = True
@@ -52,24 +48,12 @@ class DefaultSettings(Procedure):
         return {"title": "settings", "unit": "held-out unit", "note": note}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        means: dict[str, dict[str, float]] = {}
-        groups = grouped(outcomes, lambda outcome: (outcome.name, outcome.case.column))
-        for (setting, column), mine in groups.items():
-            (only,) = mine[0].choices  # these procedures have a single one
-            means.setdefault(setting, {})[column] = np.mean([o.losses(only).mean() for o in mine])
-        losses = np.array([list(by_column.values()) for by_column in means.values()])
-        # each loss divided by the best one of its column, then geometric means over the columns
-        ratios = dict(zip(means, gmean(losses / losses.min(axis=0), axis=1)))
         whole = [replace(o, case=replace(o.case, column="all")) for o in outcomes]
-        told = tables_and_rows(self, [*whole, *outcomes])
-        rows = [row for row in told["rows"] if row["column"] == "all"]
-        text = page(f"{self.config.name}.md.j2", means=means, ratios=ratios, rows=rows)
-        (folder / f"{self.config.name}.md").write_text(text, encoding="utf-8")
         protocol = (
             "Every setting is fitted to parts of the training data and scored on the rest. The "
             "test data of the other experiments are not used."
         )
-        return Story(protocol, Artifacts(), told)
+        return Story(protocol, Artifacts(), tables_and_rows(self, [*whole, *outcomes]))
 
 
 class SegmenterSettings(DefaultSettings, Comparison):

@@ -41,19 +41,10 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
+from experiments.pages.curves import Panel, plot_curves
 from metriclearn import Partition
 from metriclearn.annotate import labeled_stretches, suggest
 from metriclearn.datasets import LabeledSequences, make_change_points
-from metriclearn.plots.canvas import (
-    MUTED,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    legend,
-    panels,
-    tidy,
-)
 
 START, END, RANDOM = "euclidean", "ours/all labels", "random"
 _PROTOCOL = (
@@ -65,15 +56,10 @@ _PROTOCOL = (
     "labels, strengths are chosen by cross-validation over whole recordings."
 )
 
-_SENTENCE = (
-    "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
+_WAY = (
+    "{table}: with {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
     "metric to all labels, random {random_way:.0f} %; {worse} worse than random by more than "
     "one standard error."
-)
-_TOO_FEW = (
-    "{table}: {percent:g} % of the labels are too few: on the way from the Euclidean metric (0 %) "
-    "to all labels (100 %) ours is at {way:.0f} %, random at {random_way:.0f} %; {worse} "
-    "worse than random by more than one standard error."
 )
 _NO_WAY = (
     "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
@@ -265,18 +251,15 @@ class LabelingEffort(Procedure):
             reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
             for table, whole in seconds.items()
         ]
-        sentences = [_sentence(facts).format(**facts) for facts in reached]
+        texts = [
+            _NO_WAY if facts["way"] is None else _WAY + (_FEWER if "seconds" in facts else "")
+            for facts in reached
+        ]
+        sentences = [text.format(**facts) for text, facts in zip(texts, reached)]
         fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
         figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
         artifacts = Artifacts(figures=figures, notes=sentences)
         return Story(_PROTOCOL, artifacts, tables, fields)
-
-
-def _sentence(facts: Mapping[str, Any]) -> str:
-    """Choose the template of the sentence about a table, with fields in braces for ``facts``."""
-    if facts["way"] is None:
-        return _NO_WAY
-    return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
 
 
 def _column(fraction: float) -> str:
@@ -320,30 +303,20 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
 
 
 def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
-    """Plot the loss against labeled seconds, with a panel for each folder. Panels are stacked if
-    axes are given."""
-    tables = results["tables"]
+    """Plot the loss against labeled seconds, with a panel for each folder."""
     some = [facts for facts in results["reached"] if facts["way"] is not None]
     ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)
     percent = results["reached"][0]["percent"]
     message = f"With {percent:g} % of the labels, on the way from Euclidean to all: {ways}"
     if not some:
         message = "All labels lead to no less loss than the Euclidean metric"
-    stacked = ax is not None
-    ax = canvas(ax, (4.3 * len(tables), 3.4), message)
-    axes = panels(ax, [1.0] * len(tables), stacked=stacked)
-    for panel, table in zip(axes, tables):
+    parts = []
+    for table in results["tables"]:
         rows = [row for row in results["rows"] if row["table"] == table["name"]]
         seconds = results["seconds_of"][table["name"]]
-        for name, style in ((START, ":"), (END, "--")):
-            panel.axhline(curve_of(rows, name)[1, 0], color=MUTED, ls=style, lw=1.2, label=name)
-        for place, name in enumerate(_CURVES):
-            if any(row["method"] == name for row in rows):
-                x, mean, error = curve_of(rows, name)
-                line: dict[str, Any] = {"color": PALETTE[place], "lw": 1.3 if place else 2.4}
-                panel.errorbar(x * seconds, mean, error, marker="o", ms=3, label=name, **line)
-        panel.set_title(table["title"], fontsize=TEXT_SIZE, loc="left")
-        panel.set_ylim(bottom=0)
-        tidy(panel, "labeled seconds", "" if panel is not axes[0] else "test loss ‖M − N‖²", "y")
-    legend(axes[-1])
-    return figure_of(ax)
+        there = [name for name in _CURVES if any(row["method"] == name for row in rows)]
+        curves = {name: curve_of(rows, name) * [[seconds], [1], [1]] for name in there}
+        flat = {name: curve_of(rows, name)[1, 0] for name in (END, START)}
+        words = ("labeled seconds", "test loss ‖M − N‖²")
+        parts.append(Panel(table["title"], *words, curves, flat))
+    return plot_curves(parts, message, ax)

@@ -120,3 +120,23 @@ def test_graph_of_an_image() -> None:
     assert np.allclose(graph, near, atol=1e-15)
     assert indices.grid_graph((7, 7)).sum(axis=1).max() == 24  # the 5×5 neighborhood
     assert indices.grid_graph((3,), reach=5).toarray().tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+
+
+def test_relabeled_points_of_the_paper() -> None:
+    """Section 5.2 of "Graph-sensitive indices", base 10: the outermost or the innermost of 100
+    points is relabeled. The paper has the same means of VI and VIN, and others of RWI (.0355 and
+    .1362), which do not follow from its definition."""
+    values = np.empty((100, 2, 3))
+    for seed, distances in enumerate(values):
+        X = np.random.default_rng(seed).normal(size=(100, 2))
+        radius = np.linalg.norm(X - X.mean(axis=0), axis=1)
+        graph, S = indices.epsilon_graph(X, 0.5), np.exp(-np.sum((X[:, None] - X) ** 2, axis=2))
+        A = np.zeros(100, dtype=int)
+        for row, place in zip(distances, (radius.argmax(), radius.argmin())):
+            B = (np.arange(100) == place).astype(int)
+            row[0] = indices.variation_of_information(A, B, base=10)
+            row[1] = indices.random_walk_index(S, A, B, base=10)
+            row[2] = indices.vi_with_neighbors(graph, A, B, base=10)
+    expected = [[0.0243, 0.0025, 0.0142], [0.0243, 0.0357, 0.0782]]
+    assert np.all(np.abs(values.mean(axis=0) - expected) <= [5e-5, 2e-3, 5e-3])
+    assert (values[:, 0] >= values[:, 1]).sum(axis=0).tolist() == [100, 0, 0]

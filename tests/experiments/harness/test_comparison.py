@@ -22,7 +22,7 @@ from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
 from experiments.harness.results import headline
 from experiments.harness.scoring import sequence_losses
-from experiments.studies.unlabeled_stretches import counts
+from experiments.studies.fewer_labels import counts
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import EqualCuts, Euclidean, FrameClassifier, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points

@@ -194,23 +194,6 @@ def test_recordings_can_be_cut_to_their_first_rows() -> None:
             np.testing.assert_array_equal(short.labels[i], long.labels[i][:30])
 
 
-@pytest.mark.skipif(not data_folder("texts").is_dir(), reason="METRICLEARN_DATA has no texts")
-def test_features_of_a_set_are_fitted_to_its_training_recordings() -> None:
-    entry = {
-        "data": {"_target_": "metriclearn.datasets.load_texts"},
-        "fits_features": True,
-        "groups": 12,
-        "n_test": 4,
-    }
-    (case,) = set_cases("texts", entry, n_folds=2, seed=0)
-    data = load_texts(fitted=case.train.names)
-    assert (len(case.train), len(case.test), len(case.folds)) == (8, 4, 2)
-    assert not set(case.train.names) & set(case.test.names)
-    for part in (case.train, case.test, case.folds[0][1]):
-        for name, X in zip(part.names, part.sequences):
-            np.testing.assert_array_equal(X, data.sequences[data.names.index(name)])
-
-
 def test_sets_of_another_folder_and_sets_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

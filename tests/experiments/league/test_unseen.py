@@ -6,8 +6,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from experiments.harness.comparison import case_of, group_folds
 from experiments.harness.scoring import squared_norm
-from experiments.league.minutes import drawn, minutes_cases
 from experiments.league.unseen import OverProbabilities, cut_out, name_parts, without_parts
+from experiments.studies.fewer_labels import drawn, minutes_cases
 from metriclearn import Consensus, FramePosteriors, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences

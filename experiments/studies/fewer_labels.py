@@ -1,0 +1,316 @@
+"""Experiments with fewer labels: Figure 1 of the paper, unlabeled stretches, and a few minutes.
+
+**Figure 1** is the test loss against the fraction of each training sequence that is labeled, in the
+setting of section 6.1 of the paper. In each training sequence only one stretch is labeled, whose
+length is the given fraction of the sequence. Our method uses all samples: it alternates between
+completing the labels and learning (section 5.2). It also estimates the number of segments. The
+baselines are fitted to the labeled stretches, and get the true number of segments of every test
+sequence. Hyper-parameters of all methods are chosen on validation sequences with the same labeled
+fraction.
+
+**Unlabeled stretches** are treated in several ways in training. Those of the test sequences do not
+count: the loss, and the predicted and true numbers of segments, are computed on labeled stretches.
+
+**Minutes**: the league on a few labeled minutes of the training recordings.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from experiments.harness.comparison import (
+    Comparison,
+    case_of,
+    cut,
+    group_folds,
+    read_cases,
+    synthetic_sequences,
+)
+from experiments.harness.procedure import (
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Row,
+    Scores,
+    Story,
+    curve_of,
+    tables_and_rows,
+)
+from experiments.harness.report import Artifacts
+from experiments.harness.results import MEASURE, ONE, OURS
+from experiments.harness.scoring import sequence_losses
+from experiments.pages.curves import Panel, plot_curves
+from metriclearn import PartialPartition
+from metriclearn.datasets import LabeledSequences
+from metriclearn.plots.canvas import number
+
+Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
+_PROTOCOL = (
+    "In each draw, a part of every training and validation sequence is labeled; test sequences are "
+    "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
+    "validation sequences. Our method alternates between completing the labels and learning."
+)
+_KNOWN = (
+    "The loss on what is known: of every labeled stretch, and 1 where no change is found between "
+    "two stretches that differ."
+)
+_SHOWN = (OURS, ONE, "logistic, Viterbi", "extra trees, Viterbi", "euclidean")
+_UNIT = " min"
+_TRIES = 1000
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Sequences with one labeled stretch each."""
+
+    data: LabeledSequences
+    places: list[slice]
+
+    @classmethod
+    def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
+        """Draw one stretch of every sequence, a given fraction of its length.
+
+        With the same ``random_state``, a larger ``fraction`` extends the stretch of a smaller
+        fraction.
+        """
+        rng = np.random.default_rng(random_state)
+        places = []
+        for full in data.labels:
+            size = max(2, round(fraction * len(full)))
+            start = int(rng.random() * (len(full) - size + 1))
+            places.append(slice(start, start + size))
+        return cls(data, places)
+
+    def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
+        """Return the sequences and labels for training. A method that gets the number of segments
+        (``told``) is trained on the labeled stretches. All other methods are trained on whole
+        sequences, with −1 for unlabeled samples."""
+        stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
+        if told:
+            return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
+        labels = [np.full(len(y), -1) for y in self.data.labels]
+        for known, place, stretch in zip(labels, self.places, stretches):
+            known[place] = stretch
+        return self.data.sequences, labels
+
+
+class Figure1(Comparison):
+    """The experiment of Figure 1. A case is a seed and a labeled fraction. A method may get the
+    true number of segments."""
+
+    agrees = False
+    validates_one = False
+    reads_test_root = False
+    titles: Mapping[str, str] = {}
+
+    def cases(self) -> list[Case]:
+        return [
+            self._case(seed, float(fraction))
+            for fraction in self.config.fractions
+            for seed in range(self.config.seed, self.config.seed + self.config.n_seeds)
+        ]
+
+    def _case(self, seed: int, fraction: float) -> Case:
+        train, validation, test = synthetic_sequences(self.config, seed, feature_seed=seed)
+        part, test = Stretches.draw(train, fraction, seed), replace(test, name=f"draw {seed}")
+        folds = [(part, Stretches.draw(validation, fraction, seed + 1))]
+        column = f"{100 * fraction:g} % labeled"
+        return Case(f"seed {seed}, {column}", part, test, folds, column=column)
+
+    def units(self, data: Any) -> Sequence[str]:
+        """Return a single unit, because the sequences of a draw share the relevant features."""
+        return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("given",) if method.options["told"] else ("estimated",)
+
+    def fit(self, estimator: Any, data: Stretches, method: Method) -> Any:
+        return estimator.fit(*data.training(method.options["told"]))
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
+        """Compute the loss on the labeled parts of the validation sequences.
+
+        A method that is given the number of segments gets the number in the labels of each stretch.
+        """
+        loss = -model.score(*held_out.training(method.options["told"]))
+        return {column: {None: np.array([loss])} for column in self.columns(method)}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        return model, {MEASURE: np.array([sequence_losses(model, case.test, column).mean()])}
+
+    def table(self, name: str) -> Row:
+        title = "by the labeled part of each training sequence"
+        note = "Ours estimates the number of segments; where the name says K given, it is told."
+        return {"title": title, "unit": "draw of all sequences", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        tables = tables_and_rows(self, outcomes)
+        curves = _curves(tables["rows"], [method.name for method in self.methods()])
+        drawn = {"Loss by labeled part": (partial(plot_information, curves), 1.3)}
+        artifacts = Artifacts(figures=drawn)
+        return Story(_PROTOCOL, artifacts, tables)
+
+
+def draw_figure1(results: Mapping[str, Any]) -> Figure:
+    """Draw the figure from results.json."""
+    names = dict.fromkeys(row["method"] for row in results["rows"])
+    return plot_information(_curves(results["rows"], sorted(names, key=lambda name: name != OURS)))
+
+
+def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
+    """Return the curve of every method: labeled fractions, mean losses and standard errors."""
+    return {name: curve_of(rows, name) for name in names}
+
+
+def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
+    """Plot the loss against the labeled fraction. The first method is ours."""
+    first, *others = (mean[-1] for _, mean, _ in curves.values())
+    message = f"With all labels, the learned metric has a loss of {number(first)}. The best other "
+    message += (
+        f"method has {number(min(others))}, although most others get the true number of segments"
+    )
+    percent = {name: (100 * x, mean, error) for name, (x, mean, error) in curves.items()}
+    panel = Panel("", "labeled part (%)", "test loss ‖M − N‖²", percent)
+    return plot_curves([panel], message, ax)
+
+
+class UnlabeledStretches(Comparison):
+    """The experiment on unlabeled stretches. The columns differ in how they read the training data.
+
+    Each column has a value of the loader's option ``unlabeled``. The test data are the same in all
+    columns: they are read with the value of the first one. Pictures and models come from the first
+    column.
+    """
+
+    measures: Mapping[str, tuple[str, str]] = {
+        **Comparison.measures,
+        "count": ("segments too many or too few in labeled stretches", "less"),
+    }
+
+    def cases(self) -> list[Case]:
+        cases: list[Case] = []
+        for column, unlabeled in self.config.readings.items():
+            config = copy.deepcopy(self.config)
+            config.dataset.loader.unlabeled = unlabeled
+            for i, case in enumerate(read_cases(config)):
+                test = cases[i].test if column != next(iter(self.config.readings)) else case.test
+                cases.append(replace(case, name=f"{column}: {case.name}", column=column, test=test))
+        return cases
+
+    def columns(self, method: Method) -> Sequence[str]:
+        """Return only the column "estimated", because the number of segments of a whole sequence is
+        unknown."""
+        return ("estimated",)
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        model, scores = super().score(model, option, column, case)
+        return model, scores | {"count": np.abs(np.subtract(*counts(model, case.test)))}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        first = next(iter(self.config.readings))
+        told = super().story([o for o in outcomes if o.case.column == first], folder)
+        numbers = tables_and_rows(self, outcomes)
+        found: dict[str, list[str]] = {}
+        for outcome in outcomes:
+            there, known = counts(outcome.models["estimated"], outcome.case.test)
+            found.setdefault(outcome.name, []).append(str(there.sum()))
+        texts = [f"{name} {' and '.join(totals)}" for name, totals in found.items()]
+        note = (
+            f"Of {known.sum()} segments known there, the methods find, by columns: "
+            f"{'; '.join(texts)}."
+        )
+        for table in numbers["tables"]:
+            table["note"] = note if table["measure"] == "count" else _KNOWN
+        return replace(told, numbers=numbers)
+
+
+def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
+    """Count the predicted and the true segments in the labeled stretches, (N,) each."""
+    found, known = [], []
+    for ends, labels in zip(model.predict_change_points(data.sequences), data.labels):
+        stretches = PartialPartition(len(labels), labels).pieces.stretches
+        inside = [(start < ends) & (ends < true[-1]) for start, true in stretches]
+        found.append(sum(1 + np.count_nonzero(changes) for changes in inside))
+        known.append(sum(len(true) for _, true in stretches))
+    return np.array(found), np.array(known)
+
+
+def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
+    """Yield a copy of the case for every number of minutes and every draw.
+
+    Each copy is trained on that many minutes, drawn from the recordings for training.
+
+    Parameters
+    ----------
+    case : Case
+    few : mapping
+        ``minutes``, a list of numbers; ``rows``, the number of rows per minute; and ``draws``, the
+        number of draws.
+    n_folds : int
+    seed : int
+    """
+    for minutes in few["minutes"]:
+        for draw in range(few["draws"]):
+            train = drawn(case.train, minutes, few["rows"], n_folds, seed + draw)
+            name = f"{case.name}, {minutes}{_UNIT}, draw {draw}"
+            folds = group_folds(train, n_folds)
+            shorter = case_of(name, train, case.test, folds, case.table)
+            yield replace(shorter, column=f"{minutes}{_UNIT}")
+
+
+def drawn(
+    data: LabeledSequences, minutes: int, rows: int, n_folds: int, seed: int
+) -> LabeledSequences:
+    """Draw stretches of equal length, each from a different recording.
+
+    If there are enough recordings, stretches are at most a minute long. In every fold at least one
+    of the stretches to fit to must contain a boundary, so that there are two names. The draw is
+    repeated until every fold has such a stretch.
+
+    Raises
+    ------
+    ValueError
+        If recordings are too short, or if there is no such draw among many.
+    """
+    random, shortest = check_random_state(seed), min(map(len, data.sequences))
+    count = min(max(n_folds, minutes, -(-minutes * rows // shortest)), len(data))
+    length = minutes * rows // count
+    if length > shortest:
+        raise ValueError(f"{data.name} has less than {minutes} minutes to draw from")
+    for _ in range(_TRIES):
+        chosen = sorted(random.choice(len(data), count, replace=False).tolist())
+        starts = [random.randint(len(data.sequences[i]) - length + 1) for i in chosen]
+        found = cut(data, {i: slice(a, a + length) for i, a in zip(chosen, starts)})
+        if len(set(found.groups)) >= n_folds and all(
+            any(len(ends) > 1 for ends in found.select(rest).change_points)
+            for rest, _ in group_folds(found, n_folds)
+        ):
+            return found
+    raise ValueError(f"{data.name} has no {count} stretches of {length} rows with boundaries")
+
+
+def draw_minutes(results: Mapping[str, Any]) -> Figure:
+    """Plot the loss on test data against labeled minutes: ours, classifiers, and the Euclidean
+    metric."""
+    parts = []
+    for name in [table["name"] for table in results["tables"] if table["main"]]:
+        rows = [r for r in results["rows"] if (r["table"], r["measure"]) == (name, MEASURE)]
+        curves = {}
+        for method in _SHOWN:
+            mine = [row for row in rows if row["method"] == method]
+            minutes = [float(row["column"].removesuffix(_UNIT)) for row in mine]
+            curves[method] = minutes, [row["mean"] for row in mine], None
+        parts.append(Panel(name, "labeled minutes", "‖M − N‖²", curves, log=True))
+    return plot_curves(parts, "A few labeled minutes")
