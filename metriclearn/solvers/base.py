@@ -7,13 +7,12 @@ class :class:`Minimization` adds the best point so far and the lower bound.
 
 from __future__ import annotations
 
-import numbers
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Callback, Progress, is_interrupt
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms
+from metriclearn.solvers.regularizers import Omega, in_unit
 
 # Rounding error of a dot product, divided by the product of the two lengths.
 _ROUNDING = 1e-15
@@ -224,25 +223,9 @@ class Problem:
     estimator: Callable[[NDArray], Any] | None = None
 
     @property
-    def terms(self) -> RegularizationTerms:
-        """The terms of Ω for data that were divided by ``cone.unit``.
-
-        Raises
-        ------
-        ValueError
-            If the strength in this unit is too small or too large to be squared as a float.
-        """
-        terms, number = self.regularizer.terms(self.cone), self.cone.unit**2
-        curvature, slope = terms.curvature / number / number, terms.slope / number
-        squared = terms.curvature > 0
-        size = np.sqrt(curvature) if squared else np.max(slope)
-        if not (1e-60 <= size <= 1e60 and terms.offset <= 1e90):
-            raise ValueError(
-                "A regularizer needs a strength from 1e-60 to 1e60, or 1e-120 to 1e120 of squares, "
-                f"in the unit of the data, got {size ** (1 + squared):.3g} in that of "
-                f"{self.cone.unit:.3g}; change the strength, or standardize or rescale the data."
-            )
-        return RegularizationTerms(curvature, slope, terms.offset)
+    def terms(self) -> Omega:
+        """Ω for data that were divided by ``cone.unit``."""
+        return in_unit(self.regularizer.terms(self.cone), self.cone)
 
 
 @runtime_checkable
@@ -260,18 +243,21 @@ class Stop(Exception):
 class Iteration(ABC):
     """Run rounds until there is a reason to stop. A subclass defines the start and one round.
 
-    The state consists of all attributes that are numbers or arrays and whose names do not begin
-    with an underscore. A checkpoint saves the state after every round. A later run of the same
-    problem resumes from the checkpoint, and its results are the same to the last bit.
+    A checkpoint saves the state after every round. A later run of the same problem resumes from the
+    checkpoint, and its results are the same to the last bit.
 
     Attributes
     ----------
+    kept : tuple of str
+        Names of the attributes that a checkpoint keeps, each of which is a number or an array. A
+        subclass adds all that changes from round to round, and all that a warm start changes.
     settings : estimator
         The solver, whose parameters are checked before a run. If ``checkpoint`` is one of the
         parameters, its value is the name of a file.
     callbacks : sequence of Callback
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("round", "objective")
     settings: Any
     callbacks: Sequence[Callback] = ()
     _file: Checkpoint | None = None
@@ -301,14 +287,14 @@ class Iteration(ABC):
         """Return numbers and arrays that identify the problem of a checkpoint."""
 
     def state(self) -> dict[str, Any]:
-        """Return the numbers and arrays that change from round to round."""
-        public = {name: value for name, value in vars(self).items() if name[0] != "_"}
-        return {k: v for k, v in public.items() if isinstance(v, (numbers.Number, np.ndarray))}
+        """Return the values of all that is kept."""
+        return {name: getattr(self, name) for name in self.kept}
 
-    def restore(self, state: dict[str, NDArray]) -> None:
+    def restore(self, state: Mapping[str, NDArray]) -> None:
         """Restore the state of an earlier run."""
         # We copy arrays, because only arrays that own their memory can grow in place.
-        for name, value in state.items():
+        for name in self.kept:
+            value = state[name]
             setattr(self, name, value.copy() if value.ndim else value.item())
 
     def run(self, max_rounds: int) -> Solution:
@@ -320,7 +306,8 @@ class Iteration(ABC):
             self.begin()
             if path is not None:
                 self._file = Checkpoint(path, type(self.settings).__name__, *self.identity())
-                self.restore(self._file.load())
+                if state := self._file.load():
+                    self.restore(state)
             while not self.solved() and self.round < max_rounds:
                 self.step()
                 self.close_round()
@@ -364,10 +351,15 @@ class Minimization(Iteration):
     problem : Problem
     settings : Solver
     omega : callable (array) -> float, optional
-        Computes Ω(w). Pass ``omega`` if the regularizer has no terms. With ``omega``,
-        :meth:`raise_bound` cannot be used.
+        Computes Ω(w). Pass ``omega`` if the regularizer has no terms. Then :meth:`raise_bound`
+        cannot be used.
     """
 
+    kept = (
+        *Iteration.kept,
+        *("best", "lower_bound", "penalty_limit", "scale", "anchor_offset", "anchor_slope"),
+        *("oracle_calls", "cache_hits", "seconds"),
+    )
     # A hinge plus Ω is never below this value.
     least = 0.0
 
@@ -378,14 +370,12 @@ class Minimization(Iteration):
         self.callbacks = problem.callbacks
         self.risk = problem.risk
         self.cone = problem.cone
-        if omega is None:
-            if not hasattr(problem.regularizer, "terms"):
-                raise ValueError(
-                    f"{type(settings).__name__} needs a regularizer with terms, linear plus "
-                    f"squared, got {problem.regularizer!r}; use the solver CuttingPlane for others."
-                )
-            omega = self.terms = problem.terms
-        self.omega = omega
+        if omega is None and not hasattr(problem.regularizer, "terms"):
+            raise ValueError(
+                f"{type(settings).__name__} needs a regularizer with terms, got "
+                f"{problem.regularizer!r}; use the solver CuttingPlane for an expression of cvxpy."
+            )
+        self.omega: Any = omega or problem.terms
         self.lower_bound = self.least
         self.penalty_limit = np.inf
         self.oracle_calls, self.cache_hits = 0, 0
@@ -395,15 +385,13 @@ class Minimization(Iteration):
         self._clock = time.perf_counter()
 
     def state(self) -> dict[str, Any]:
-        """Return numbers and arrays that change from round to round, and the rows of the trace."""
+        """Return the values of all that is kept, and the rows of the trace."""
         return super().state() | {"rows": self.trace.rows}
 
-    def restore(self, state: dict[str, NDArray]) -> None:
+    def restore(self, state: Mapping[str, NDArray]) -> None:
         """Restore the state of an earlier run, with its trace."""
-        rest = dict(state)
-        if "rows" in rest:
-            self.trace = Trace.of(rest.pop("rows"))
-        super().restore(rest)
+        super().restore(state)
+        self.trace = Trace.of(state["rows"])
 
     @abstractmethod
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -430,15 +418,21 @@ class Minimization(Iteration):
             self.prepare(start, cuts)
 
     def identity(self) -> Sequence[Any]:
-        """Return the solver, the fingerprint of the data, the first cuts, and three values of Ω."""
+        """Return the solver, the fingerprint of the data, the first cuts, and values of Ω.
+
+        Three values at multiples of I tell linear from squared. A value at a matrix without any
+        symmetry tells weights and groups apart.
+        """
         start, cuts = self._first
         solver = type(self.settings).__name__.encode()
         fingerprint = getattr(self.risk, "fingerprint", b"")
         parts: list[Any] = [np.frombuffer(text, dtype=np.uint8) for text in (solver, fingerprint)]
         parts += [start, *cuts, self.scale]
         parts.append(getattr(self.risk, "identity", ()))
-        unit = self.cone.join(self.cone.metric.identity(self.cone.n_features), 0.0)
-        parts.append([self.omega(size * unit) for size in (1.0, 2.0, 3.0)])
+        metric, P = self.cone.metric, self.cone.n_features
+        unit, uneven = metric.identity(P), metric.coordinates(np.tri(P))
+        for points in ([unit, 2.0 * unit, 3.0 * unit], [uneven]):
+            parts.append([self.omega(self.cone.join(point, 0.0)) for point in points])
         return parts
 
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
@@ -465,7 +459,7 @@ class Minimization(Iteration):
         enough.
         """
         best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
-        bound = offset + self.terms.minimum(slope, self.cone, best)
+        bound = offset + self.omega.minimum(slope, best)
         if grows > 0:
             self.penalty_limit = min(self.penalty_limit, (best - bound) / grows)
         for share in _SHARES if grows < 0 and bound > self.lower_bound else ():
@@ -475,7 +469,7 @@ class Minimization(Iteration):
             # The minimum is at most the value at the best metric. So it often need not be computed.
             met = float(metric @ self.best[: len(metric)]) + self.omega(self.best)
             if rise > 0 and best - mixed - met < rise * self.penalty_limit:
-                left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
+                left = best - mixed - self.omega.minimum(mixed_slope, best)
                 self.penalty_limit = min(self.penalty_limit, left / rise)
         # (K − Tr M)/T may be negative by rounding.
         unlimited = np.isinf(self.penalty_limit) and grows > -1e-14

@@ -21,6 +21,7 @@ from metriclearn.solvers.dual_master import (
     table_of,
 )
 from metriclearn.solvers.mahalanobis import SKETCHED
+from metriclearn.solvers.regularizers import Quadratic
 
 # The first weight ν of the proximal term, and the factors by which ν changes, tuned for few rounds.
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3
@@ -111,6 +112,20 @@ class _Bundle(Minimization):
     coordinates is 1. The penalty has another unit.
     """
 
+    kept = (
+        *Minimization.kept,
+        *("cuts", "archive", "units", "center", "center_objective"),
+        *("first_proximity", "proximity", "stretch"),
+    )
+
+    def __init__(self, problem: Problem, settings: BundleDual) -> None:
+        super().__init__(problem, settings)
+        if not isinstance(self.omega, Quadratic):
+            raise ValueError(
+                "BundleDual needs a regularizer whose terms are Quadratic, got "
+                f"{problem.regularizer!r}; use the solver ProjectedSubgradient for other norms."
+            )
+
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """Begin with the cuts at the start and the cuts of an earlier solution, if there is one."""
         if not np.all(cuts.weights > 0):
@@ -120,12 +135,12 @@ class _Bundle(Minimization):
             )
         self.masses, warm = cuts.weights, self.problem.warm
         self.center, self.center_objective = start.copy(), self.objective
-        # No optimum has a trace above scale / slope. The first steps are small compared with that
-        # trace.
-        if self.terms.curvature > 0:
-            self.first_proximity = 0.5 * _PROXIMITY * self.terms.curvature
+        # No optimum of a linear Ω has a trace above ``reach``. The first steps are small compared
+        # with that trace.
+        if self.omega.curvature > 0:
+            self.first_proximity = 0.5 * _PROXIMITY * self.omega.curvature
         else:
-            reach = self.scale / float(np.max(self.terms.slope))
+            reach = self.scale / self.omega.growth
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
         # The master's solution is stretched by this fraction before the oracles are called.
@@ -149,7 +164,7 @@ class _Bundle(Minimization):
         cuts, value = self.visit(w)
         # A model of few cuts has a solution that is too small. If the objective still falls along
         # the ray, the next solution is stretched further, but less and less as the gap closes.
-        falls = self.round >= _FIRST and (cuts.slope + self.terms.gradient(w)) @ w < 0.0
+        falls = self.round >= _FIRST and (cuts.slope + self.omega.gradient(w)) @ w < 0.0
         self.stretch = max(2.0 * self.stretch, _STRETCH) if falls else 0.3 * self.stretch
         # We use a power of 2 near the gap, because the gap's last bits depend on the unit of the
         # features.
@@ -191,7 +206,7 @@ class _Bundle(Minimization):
             model = np.full(len(self.masses), -np.inf)
             x = w * self.units
             np.maximum.at(model, self.cuts["group"], self.cuts["offset"] + self.cuts["slope"] @ x)
-            objective = float(self.masses @ model) + self.terms(w)
+            objective = float(self.masses @ model) + self.omega(w)
             if hits == _MOST_HITS or not len(self.archive):
                 break
             places, excess = best_violated(self.archive, x, model)
@@ -210,7 +225,7 @@ class _Bundle(Minimization):
         Also raise the lower bound: the sum of the cuts, weighted by their multipliers, is a
         minorant.
         """
-        cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
+        cuts, cone, terms, units = self.cuts, self.cone, self.omega, self.units
         n = cone.n_metric
         curvature = terms.curvature + self.proximity
         if cone.learns_penalty:

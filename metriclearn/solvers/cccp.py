@@ -114,6 +114,7 @@ class CCCP(ComponentParameters):
 class _Majorized(Minimization):
     """One run from one start."""
 
+    kept = (*Minimization.kept, "settled")
     settled = False
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:

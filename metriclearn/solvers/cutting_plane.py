@@ -16,6 +16,7 @@ from metriclearn.running.extras import install
 from metriclearn.running.parameters import CheckpointPath, Needs, Of, Real, Whole
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
+from metriclearn.solvers.regularizers import Quadratic
 
 _ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSEK": 1e-7}
 # Accuracy of the optima of cvxpy's solvers, relative to the scale.
@@ -34,7 +35,8 @@ class CuttingPlane(BaseEstimator):
     :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
 
     Besides the regularizers of this package, Ω may be any object with a method ``expression(B)``
-    that returns a convex cvxpy expression of the (P, P) metric B.
+    that returns a convex cvxpy expression of the (P, P) metric B. If the object also has terms,
+    these prove the lower bound.
 
     Parameters
     ----------
@@ -107,11 +109,20 @@ class CuttingPlane(BaseEstimator):
 class _Planes(Minimization):
     """One run, which keeps all cuts so far."""
 
+    kept = (*Minimization.kept, "cuts")
+
     def __init__(self, problem: Problem, settings: CuttingPlane) -> None:
-        self.expressed = hasattr(problem.regularizer, "expression")
-        # A user's Ω may be negative.
-        self.least = -np.inf if self.expressed else 0.0
-        super().__init__(problem, settings, self._value if self.expressed else None)
+        expressed = hasattr(problem.regularizer, "expression")
+        self.proves = hasattr(problem.regularizer, "terms") or not expressed
+        # An expression may be negative.
+        self.least = 0.0 if self.proves else -np.inf
+        super().__init__(problem, settings, None if self.proves else self._value)
+        if not (expressed or isinstance(self.omega, Quadratic)):
+            raise ValueError(
+                "CuttingPlane needs a regularizer with a method expression(B), or one whose terms "
+                f"are Quadratic, got {problem.regularizer!r}; add the method, or use the solver "
+                "ProjectedSubgradient."
+            )
 
     def identity(self) -> Sequence[Any]:
         """Return the numbers that identify a run of any solver, followed by ``n_slack``."""
@@ -135,7 +146,7 @@ class _Planes(Minimization):
         return table_of(cuts if self.settings.n_slack else mean, w, self.cone)
 
     def _value(self, w: NDArray) -> float:
-        """Return Ω(w) for a user's regularizer."""
+        """Return Ω(w) for a regularizer that is only an expression."""
         import cvxpy as cp
 
         B = cp.Constant(self.cone.metric.matrix(self.cone.split(w)[0]) / self.cone.unit**2)
@@ -143,15 +154,10 @@ class _Planes(Minimization):
 
     def _expression(self, B: Any) -> Any:
         """Return Ω(B) as an expression of cvxpy."""
-        import cvxpy as cp
-
-        if self.expressed:
-            return self.problem.regularizer.expression(B / self.cone.unit**2)
-        # The linear term of this package's regularizers is a multiple of the trace. The first
-        # coordinate of the identity is 1, in every family of metrics.
-        linear = self.terms.offset + float(self.terms.slope[0]) * cp.trace(B)
-        squared = 0.5 * self.terms.curvature * cp.sum_squares(B)
-        return linear + squared if self.terms.curvature > 0 else linear
+        regularizer = self.problem.regularizer
+        if hasattr(regularizer, "expression"):
+            return regularizer.expression(B / self.cone.unit**2)
+        return self.omega.expression(B)
 
     def _solve_master(self) -> NDArray:
         """Find the w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and ξ_i ≥ every cut of R_i.
@@ -196,10 +202,11 @@ class _Planes(Minimization):
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
         """Raise the lower bound. Even inaccurate multipliers prove a valid bound.
 
-        For a user's Ω, multipliers give no valid bound. In this case the bound is the optimum minus
-        the accuracy of the solver, if cvxpy reports "optimal" (and not "optimal_inaccurate").
+        If Ω is only an expression, multipliers give no valid bound. In this case the bound is the
+        optimum minus the accuracy of the solver, if cvxpy reports "optimal" (and not
+        "optimal_inaccurate").
         """
-        if not self.expressed:
+        if self.proves:
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))
         elif program.status == "optimal":
             accuracy = _ACCURACY.get(program.solver_stats.solver_name.upper(), _ROUGHLY)

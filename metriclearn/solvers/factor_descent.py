@@ -98,7 +98,7 @@ class _Descent(Minimization):
         w = self.cone.join(metric.coordinates(L.T), penalty)
         cuts, value = self.visit(w)
         self.close_round()
-        slope, penalty_slope = self.cone.split(cuts.slope + self.terms.gradient(w))
+        slope, penalty_slope = self.cone.split(cuts.slope + self.omega.gradient(w))
         # d⟨G, LLᵀ⟩/dL = 2GL.
         gradient = (2.0 * metric.matrix(slope) @ L).ravel()
         if self.cone.learns_penalty:

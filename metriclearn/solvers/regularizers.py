@@ -1,10 +1,11 @@
-"""Define regularizers Ω(B), each of which is a linear plus a squared term on a metric's cone.
+"""Define regularizers Ω(B), and what a solver asks of them: value, subgradient and lower bound.
 
 See Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
@@ -17,22 +18,44 @@ from metriclearn.running.parameters import Needs, Real, check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 
 
-@dataclass(frozen=True)
-class RegularizationTerms:
-    """The terms of Ω(w) = offset + ⟨slope, w_metric⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone.
+class Omega(Protocol):
+    """A convex function Ω(w) ≥ 0 on a cone. The penalty of a cluster is not regularized.
 
-    The penalty of a cluster is not regularized.
+    A solver needs no more than these three methods to certify its result. The last coordinate of w
+    and g is that of the penalty, if the cone has one. All methods ignore it.
+    """
+
+    def __call__(self, w: NDArray) -> float:
+        """Return Ω(w)."""
+
+    def gradient(self, w: NDArray) -> NDArray:
+        """Return a subgradient of Ω at w, which is zero for the penalty, (n,) -> (n,)."""
+
+    def minimum(self, g: NDArray, best: float) -> float:
+        """Return the least ⟨g, w⟩ + Ω(w) over all w of penalty 0 with Ω(w) ≤ ``best``.
+
+        Risks are nonnegative. So if ``best`` is the objective at any point, every optimum has
+        Ω(w) ≤ ``best``. A lower number is also a valid answer.
+        """
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """Ω(w) = offset + ⟨slope, w_metric⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone.
 
     Attributes
     ----------
+    cone : MetricCone
     curvature : float
         The factor μ of the squared term.
     slope : array (n_metric,)
-        The slope of the linear term, a multiple of the identity.
+        The slope of the linear term. If μ = 0, the slope is a positive definite matrix, or positive
+        weights.
     offset : float
         Ω(0).
     """
 
+    cone: MetricCone
     curvature: float
     slope: NDArray
     offset: float = 0.0
@@ -58,42 +81,142 @@ class RegularizationTerms:
         rest = self.offset - lowered
         return center, rest if abs(rest) > 1e-12 * lowered else 0.0
 
+    @cached_property
+    def growth(self) -> float:
+        """The largest κ with ⟨slope, B⟩ ≥ κ Tr B for every B in the cone."""
+        return self.cone.metric.least(self.slope)
+
     def gradient(self, w: NDArray) -> NDArray:
         """Return the gradient ∇Ω, which is zero for the penalty."""
         gradient = np.zeros_like(w)
         gradient[: len(self.slope)] = self.slope + self.curvature * w[: len(self.slope)]
         return gradient
 
-    def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
-        """Return the least ⟨g, w⟩ + Ω(w) with penalty 0, over all metrics that may be optimal.
+    def minimum(self, g: NDArray, best: float) -> float:
+        """Return the least ⟨g, w⟩ + Ω(w), see :meth:`Omega.minimum`.
 
-        If μ > 0, the minimum over the whole cone has a closed form. If μ = 0, Ω(w) = κ Tr B. Let F
-        be the best known objective. As risks are nonnegative, any optimum has Ω(w) ≤ F. Let ν be
-        the least eigenvalue (or weight) of g + κI. For μ = 0, the minimum is min(0, ν) F/κ.
-
-        Parameters
-        ----------
-        slope : array (n,)
-            g.
-        cone : MetricCone
-        best : float
-            F.
+        If μ > 0, the minimum over the whole cone has a closed form. Otherwise let F be ``best``, κ
+        the growth of Ω, and ν the least eigenvalue of g + slope. The trace is at most F/κ, so the
+        minimum is at least min(0, ν) F/κ. If the slope is κI, this is the minimum. For a diagonal
+        metric, weights are measured in units of their slopes, which makes the slope κI.
         """
+        g, metric = g[: len(self.slope)], self.cone.metric
         if self.curvature > 0:
-            slope, (center, least) = slope[: cone.n_metric], self.lowest
-            point, _ = cone.metric.linearize(center - slope / self.curvature)
+            center, least = self.lowest
+            point, _ = metric.linearize(center - g / self.curvature)
             away = point - center
-            return least + float(slope @ point + 0.5 * self.curvature * (away @ away))
-        total = slope[: cone.n_metric] + self.slope
-        return best / float(np.max(self.slope)) * min(0.0, cone.metric.least(total))
+            return least + float(g @ point + 0.5 * self.curvature * (away @ away))
+        total = g + self.slope
+        if metric.polyhedral:
+            total = total * (self.growth / self.slope)
+        return best / self.growth * min(0.0, metric.least(total))
+
+    def expression(self, B: Any) -> Any:
+        """Return Ω(B) as an expression of cvxpy, where B (P, P) is a variable."""
+        import cvxpy as cp
+
+        weights = self.cone.metric.matrix(self.slope)
+        linear = self.offset + cp.sum(cp.multiply(weights, B))
+        return linear + 0.5 * self.curvature * cp.sum_squares(B) if self.curvature > 0 else linear
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A convex Ω with Ω(tw) = tΩ(w) for t ≥ 0, and Ω(w) > 0 for all other w of the cone.
+
+    The functions know only the coordinates of the metric.
+
+    Attributes
+    ----------
+    cone : MetricCone
+    value : callable (array (n_metric,)) -> float
+        Returns Ω(w).
+    subgradient : callable (array (n_metric,)) -> array (n_metric,)
+        Returns a subgradient of Ω at w.
+    polar : callable (array (n_metric,)) -> float
+        Returns Ω°(v) = max ⟨v, w⟩ over all w in the cone with Ω(w) ≤ 1.
+
+    References
+    ----------
+    Rockafellar, Convex Analysis, 1970, section 15.
+    """
+
+    cone: MetricCone
+    value: Callable[[NDArray], float]
+    subgradient: Callable[[NDArray], NDArray]
+    polar: Callable[[NDArray], float]
+
+    def __call__(self, w: NDArray) -> float:
+        """Return Ω(w)."""
+        return float(self.value(w[: self.cone.n_metric]))
+
+    def gradient(self, w: NDArray) -> NDArray:
+        """Return a subgradient, which is zero for the penalty."""
+        gradient, n = np.zeros_like(w), self.cone.n_metric
+        gradient[:n] = self.subgradient(w[:n])
+        return gradient
+
+    def minimum(self, g: NDArray, best: float) -> float:
+        """Return the least ⟨g, w⟩ + Ω(w), see :meth:`Omega.minimum`.
+
+        If Ω(w) = t, then ⟨g, w⟩ ≥ −t Ω°(−g), with equality for some w. So the least value is that
+        of t (1 − Ω°(−g)) for 0 ≤ t ≤ ``best``.
+        """
+        return best * min(0.0, 1.0 - float(self.polar(-g[: self.cone.n_metric])))
+
+
+@dataclass(frozen=True)
+class _Rescaled:
+    """Ω(w / number), for an Ω of any kind."""
+
+    omega: Omega
+    number: float
+
+    def __call__(self, w: NDArray) -> float:
+        return self.omega(w / self.number)
+
+    def gradient(self, w: NDArray) -> NDArray:
+        return self.omega.gradient(w / self.number) / self.number
+
+    def minimum(self, g: NDArray, best: float) -> float:
+        # ⟨g, w⟩ + Ω(w / number) is ⟨number g, v⟩ + Ω(v) for v = w / number.
+        return self.omega.minimum(g * self.number, best)
+
+
+def in_unit(omega: Omega, cone: MetricCone) -> Omega:
+    """Return Ω as a function of the metric of data that were divided by ``cone.unit``.
+
+    Raises
+    ------
+    ValueError
+        If the strength in this unit is too small or too large to be squared as a float.
+    """
+    number, squared, offset = cone.unit**2, False, 0.0
+    rescaled: Omega
+    if isinstance(omega, Quadratic):
+        squared, offset = omega.curvature > 0, omega.offset
+        size = np.sqrt(omega.curvature) if squared else omega.growth
+        curvature, slope = omega.curvature / number / number, omega.slope / number
+        rescaled = Quadratic(cone, curvature, slope, offset)
+    else:
+        size = omega(cone.join(cone.metric.identity(cone.n_features), 0.0))
+        rescaled = _Rescaled(omega, number)
+    size = size / number
+    if not (1e-60 <= size <= 1e60 and offset <= 1e90):
+        raise ValueError(
+            "A regularizer needs a strength from 1e-60 to 1e60, or 1e-120 to 1e120 of squares, "
+            f"in the unit of the data, got {size ** (1 + squared):.3g} in that of "
+            f"{cone.unit:.3g}; change the strength, or standardize or rescale the data."
+        )
+    return rescaled
 
 
 @runtime_checkable
 class Regularizer(Protocol):
-    """A regularizer Ω, given by its terms on a cone."""
+    """A regularizer, which gives its Ω on a cone."""
 
-    def terms(self, cone: MetricCone) -> RegularizationTerms:
-        """Return the linear and squared parts of Ω on ``cone``."""
+    def terms(self, cone: MetricCone) -> Omega:
+        """Return Ω on ``cone``, for ``cone.unit`` = 1: a Quadratic, a Norm or another Omega."""
 
 
 @runtime_checkable
@@ -138,11 +261,11 @@ class SquaredFrobenius(BaseEstimator):
     strength: Annotated[float, _STRENGTH] = 0.1
     center: Annotated[float, Real(0.0, 1e125)] = 0.0
 
-    def terms(self, cone: MetricCone) -> RegularizationTerms:
+    def terms(self, cone: MetricCone) -> Quadratic:
         check_parameters(self)
         strength, identity = float(self.strength), cone.metric.coordinates(np.eye(cone.n_features))
         offset = 0.5 * (strength * self.center) * self.center * float(identity @ identity)
-        return RegularizationTerms(strength, -strength * self.center * identity, offset)
+        return Quadratic(cone, strength, -strength * self.center * identity, offset)
 
 
 @dataclass(eq=False, repr=False)
@@ -168,7 +291,7 @@ class Trace(BaseEstimator):
     strength: Annotated[float, _STRENGTH] = 1e-2
     diagonal_only: ClassVar[bool] = False
 
-    def terms(self, cone: MetricCone) -> RegularizationTerms:
+    def terms(self, cone: MetricCone) -> Quadratic:
         check_parameters(self)
         if self.diagonal_only and not cone.metric.polyhedral:
             raise ValueError(
@@ -177,7 +300,7 @@ class Trace(BaseEstimator):
                 "low rank."
             )
         identity = cone.metric.identity(cone.n_features)
-        return RegularizationTerms(0.0, float(self.strength) * identity)
+        return Quadratic(cone, 0.0, float(self.strength) * identity)
 
 
 @dataclass(eq=False, repr=False)

@@ -148,6 +148,12 @@ class ProjectedSubgradient(ComponentParameters):
 class _Descent(Minimization):
     """One run, with the current point, an average, and the mean cut that proves the bound."""
 
+    kept = (
+        *Minimization.kept,
+        *("w", "value", "slope", "mean_offset", "mean_slope", "total"),
+        *("sum", "sum_weight", "restart"),
+    )
+
     def identity(self) -> Sequence[Any]:
         """Return the numbers that identify a run of any solver, of the step rule and of batches."""
         settings = self.settings
@@ -215,7 +221,7 @@ class _Descent(Minimization):
         self, count: int, w: NDArray, value: float, slope: NDArray, lower_bound: float
     ) -> tuple[NDArray, float]:
         """Make one step from w along the subgradient of risk + Ω. Return the new point and γ."""
-        gradient, value = slope + self.terms.gradient(w), value + self.terms(w)
+        gradient, value = slope + self.omega.gradient(w), value + self.omega(w)
         norm = float(np.linalg.norm(gradient))
         if norm == 0.0:
             return w, 0.0

@@ -58,4 +58,4 @@ def test_a_strong_pull_to_a_center_keeps_its_digits() -> None:
     near = 2.0 * ml.FullMetric().identity(3)
     near[0] += 1e-6
     assert terms(near) == pytest.approx(0.5e-6, rel=1e-9)
-    assert terms.minimum(np.zeros(cone.n_metric), cone, np.inf) < 1e-20
+    assert terms.minimum(np.zeros(cone.n_metric), np.inf) < 1e-20

@@ -100,7 +100,7 @@ class CompleteProblem:
             solution.lower_bound,
         )
         assert trace.gap[-1] == solution.gap == solution.objective - solution.lower_bound
-        value = self.risk()(solution.w).mean + self.regularizer.terms(self.cone)(solution.w)
+        value = self.risk()(solution.w).mean + self._omega_at(solution.w)
         assert abs(solution.objective - value) <= 1e-10 * abs(value)
         np.testing.assert_allclose(self.cone.project(solution.w), solution.w, atol=1e-10)
         assert abs(solution.scale - self.risk()(self.start).mean) <= 1e-10 * solution.scale
@@ -143,12 +143,23 @@ class CompleteProblem:
         return offsets, X.T @ D @ X / T, more
 
     def _omega(self, B: Any) -> Any:
+        """Ω as an expression of cvxpy."""
         import cvxpy as cp
 
-        strength = self.regularizer.strength
-        if type(self.regularizer).__name__ == "SquaredFrobenius":
-            return 0.5 * strength * cp.sum_squares(B)
-        return strength * cp.trace(B)
+        omega = self.regularizer
+        if hasattr(omega, "expression"):
+            return omega.expression(B)
+        if isinstance(omega, ml.SquaredFrobenius):
+            return 0.5 * omega.strength * cp.sum_squares(B - omega.center * np.eye(3))
+        return omega.strength * cp.trace(B)
+
+    def _omega_at(self, w: np.ndarray) -> float:
+        import cvxpy as cp
+
+        if hasattr(self.regularizer, "terms"):
+            return self.regularizer.terms(self.cone)(w)
+        B = self.metric.matrix(self.cone.split(w)[0])
+        return float(self.regularizer.expression(cp.Constant(B)).value)
 
 
 class Watcher:

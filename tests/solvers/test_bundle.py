@@ -59,59 +59,40 @@ def test_start_that_is_optimal_already_is_certified(kind, scale) -> None:
     assert solution.lower_bound <= problem.optimum + 1e-7
 
 
-@pytest.mark.parametrize("strength", [0.49, 0.502])
-def test_duals_that_a_penalty_curves_steeply_are_solved_in_few_rounds(strength) -> None:
-    """The strongest regularization of a path, where the ascent ends far below the gap."""
-    data = make_change_points(n_features=100, random_state=0)
-    places = [0, 1, 2, 3, 7, 8, 9]
-    learner = ml.ChangePointMetricLearner(
-        regularizer=ml.L1(strength), solver=ml.BundleDual(max_rounds=30)
-    )
-    learner.fit([data.sequences[i] for i in places], [data.labels[i] for i in places])
-    assert learner.solution_.converged
+L1_PATH = {"n_features": 100, "random_state": 0}
+WIDE = {"n_series": 1, "n_samples": 1500, "n_features": 60, "n_relevant": 8, "n_segments": (30, 40)}
+SMALL = {"n_series": 5, "n_samples": 60, "n_features": 3, "n_relevant": 2, "n_segments": (3, 5)}
+FEW_ROUNDS = [  # data, unit, learner, most rounds
+    # the strongest regularization of a path, where the ascent ends far below the gap
+    *[(L1_PATH, 1.0, ml.ChangePointMetricLearner(regularizer=ml.L1(x)), 30) for x in (0.49, 0.502)],
+    # one cut per round of 1830 numbers: 107 rounds where it is met at the master's solution
+    (
+        {**WIDE, "random_state": 0},
+        1.0,
+        ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1)),
+        75,
+    ),
+    # features drawn to their metric, with a penalty in a unit far from the metric's
+    *[
+        (
+            {**SMALL, "jump": 1.5, "random_state": seed},
+            unit,
+            ml.ChangePointMetricLearner(
+                ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), standardize=False
+            ),
+            20,
+        )
+        for unit, seed in ((0.05, 2), (0.1, 0), (0.1, 2), (0.4, 0))
+    ],
+]
 
 
-def test_many_features_and_few_functions_take_few_rounds() -> None:
-    """One cut per round of 1830 numbers: 107 rounds where it is met at the master's solution."""
-    data = make_change_points(1, 1500, 60, 8, (30, 40), random_state=0)
-    learner = ml.ChangePointMetricLearner(
-        ml.FullMetric(), ml.SquaredFrobenius(0.1), ml.BundleDual()
-    )
-    solution = learner.fit(data.sequences, data.labels).solution_
+@pytest.mark.parametrize(("made", "unit", "learner", "most"), FEW_ROUNDS)
+def test_few_rounds_suffice(made, unit, learner, most) -> None:
+    data = make_change_points(**made)
+    pairs = [(unit * X, y) for X, y in zip(data.sequences, data.labels)]
+    if made is L1_PATH:
+        pairs = [pairs[i] for i in (0, 1, 2, 3, 7, 8, 9)]
+    solution = learner.set_params(verbose=False).fit(*map(list, zip(*pairs))).solution_
     assert solution.converged
-    assert len(solution.trace) <= 75
-
-
-@pytest.mark.parametrize(("unit", "seed"), [(0.05, 2), (0.1, 0), (0.1, 2), (0.4, 0)])
-def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, seed) -> None:
-    """The master problem is solved though the penalty is in a unit far from the metric's."""
-    data = make_change_points(5, 60, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state=seed)
-    learner = ml.ChangePointMetricLearner(
-        ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), standardize=False, verbose=False
-    )
-    solution = learner.fit([unit * X for X in data.sequences], data.labels).solution_
-    assert solution.converged
-    assert len(solution.trace) <= 20
-
-
-@pytest.mark.parametrize("kind", [ml.SquaredFrobenius, ml.L1, ml.Trace])
-def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
-    """Random averages of cuts near the optimum, with the penalty limit that other cuts imply."""
-    rng = np.random.default_rng(0)
-    problem = CompleteProblem(ml.DiagonalMetric(), kind(0.05), "learned", 0)
-    risk, cone, solution = problem.risk(), problem.cone, minimize(problem)
-    terms, tightest, penalty_limit = kind(0.05).terms(cone), 0.0, np.inf
-    for _ in range(100):
-        ws = solution.w * rng.uniform(0.5, 1.5, (4, cone.size)) + rng.exponential(1e-3, cone.size)
-        cuts = [risk(w) for w in ws]
-        share = rng.dirichlet(np.ones(4))
-        offset = sum(s * (c.mean - c.slope @ w) for s, c, w in zip(share, cuts, ws))
-        slope = sum(s * c.slope for s, c in zip(share, cuts))
-        bound = offset + terms.minimum(slope, cone, solution.objective)
-        if slope[-1] > 0:
-            penalty_limit = min(penalty_limit, (solution.objective - bound) / slope[-1])
-        elif slope[-1] < 0:
-            bound += slope[-1] * penalty_limit
-        tightest = max(tightest, bound)
-    assert 0.5 * problem.optimum < tightest <= problem.optimum + 1e-7
-    assert penalty_limit >= solution.w[-1] - 1e-3
+    assert len(solution.trace) <= most

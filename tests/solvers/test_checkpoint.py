@@ -7,6 +7,8 @@ import pytest
 from sklearn.base import clone
 
 import metriclearn as ml
+from metriclearn.datasets import make_change_points
+from metriclearn.solvers.regularizers import Quadratic
 from tests.solvers.complete_problem import CompleteProblem, watched_by
 
 PROBLEM = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
@@ -63,28 +65,99 @@ def test_finished_run_is_not_done_again(tmp_path) -> None:
     assert again.objective <= first.objective
 
 
-OTHERS = [  # solver of the checkpoint, another problem, another solver
-    (SOLVERS[0], replace(PROBLEM, seed=1), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, regularizer=ml.SquaredFrobenius(2e-2)), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, regularizer=ml.L1(1e-2)), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, metric=ml.FullMetric()), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, mode="fixed"), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, mode="known"), SOLVERS[0]),
-    (SOLVERS[0], replace(PROBLEM, scale=0.5), SOLVERS[0]),
-    (SOLVERS[1], PROBLEM, SOLVERS[0]),
-    (SOLVERS[1], PROBLEM, SOLVERS[2]),
-    (SOLVERS[1], PROBLEM, clone(SOLVERS[1]).set_params(random_state=1)),
+class Weights:
+    """Ω(b) = ⟨κ, b⟩."""
+
+    def __init__(self, *weights: float) -> None:
+        self.weights = np.array(weights)
+
+    def terms(self, cone):
+        return Quadratic(cone, 0.0, self.weights)
+
+
+class Expressed:
+    """Ω(B) = κ Tr B, which only CuttingPlane can read."""
+
+    def __init__(self, strength: float) -> None:
+        self.strength = strength
+
+    def expression(self, B):
+        import cvxpy
+
+        return self.strength * cvxpy.trace(B)
+
+
+BUNDLE, DESCENT, STOCHASTIC, PLANES = SOLVERS
+OTHERS = [  # problem and solver of the checkpoint, and of another run
+    *[
+        (PROBLEM, BUNDLE, replace(PROBLEM, **change), BUNDLE)
+        for change in (
+            {"seed": 1},
+            {"regularizer": ml.SquaredFrobenius(2e-2)},
+            {"regularizer": ml.L1(1e-2)},
+            {"metric": ml.FullMetric()},
+            {"mode": "fixed"},
+            {"mode": "known"},
+            {"scale": 0.5},
+        )
+    ],
+    *[
+        (replace(PROBLEM, regularizer=one), solver, replace(PROBLEM, regularizer=other), solver)
+        for one, other, solver in (
+            (Weights(5.0, 1.0, 1.0), Weights(1.0, 5.0, 1.0), BUNDLE),
+            (Expressed(0.1), Expressed(1e-3), PLANES),
+        )
+    ],
+    (PROBLEM, DESCENT, PROBLEM, BUNDLE),
+    (PROBLEM, DESCENT, PROBLEM, STOCHASTIC),
+    (PROBLEM, DESCENT, PROBLEM, clone(DESCENT).set_params(random_state=1)),
 ]
 
 
-@pytest.mark.parametrize(("solver", "other", "another"), OTHERS)
-def test_checkpoint_of_another_problem_is_refused(solver, other, another, tmp_path) -> None:
+@pytest.mark.parametrize(("problem", "solver", "other", "another"), OTHERS)
+def test_checkpoint_of_another_problem_is_refused(
+    problem, solver, other, another, tmp_path
+) -> None:
     path = str(tmp_path / "state.npz")
-    minimize(PROBLEM, solver, checkpoint=path, max_rounds=2)
+    minimize(problem, solver, checkpoint=path, max_rounds=2)
     refusal = rf"{type(another).__name__} needs a checkpoint of this problem, but .*state\.npz"
     with pytest.raises(ValueError, match=f"{refusal}.* belongs to other data, settings or"):
         minimize(other, another, checkpoint=path)
-    assert len(minimize(PROBLEM, solver, checkpoint=path, max_rounds=3).trace) == 3
+    assert len(minimize(problem, solver, checkpoint=path, max_rounds=3).trace) == 3
+
+
+def test_other_weights_of_data_sets_and_other_data_with_equal_means(tmp_path) -> None:
+    learner = ml.ChangePointMetricLearner(
+        solver=ml.BundleDual(checkpoint=str(tmp_path / "state.npz")), standardize=False
+    )
+    data = make_change_points(4, 40, 5, 2, (3, 4), random_state=0)
+    X, y = data.sequences, data.labels
+    learner.fit(X, y, [100, 1, 1, 1])
+    ends = [np.flatnonzero(np.diff(labels)) + 1 for labels in y]
+    parts = [np.split(x, cuts) for x, cuts in zip(X, ends)]
+    other = [np.vstack([np.sort(part, axis=0) for part in each]) for each in parts]
+    for rows, weights in ((X, [1, 1, 1, 100]), (other, [100, 1, 1, 1])):
+        with pytest.raises(ValueError, match="belongs to other data, settings or"):
+            learner.fit(rows, y, weights)
+
+
+@pytest.mark.parametrize("again", ["the same", "without cuts"])
+def test_resumed_warm_start(again, tmp_path) -> None:
+    """The state keeps the unit of the penalty; what a fitted learner hands on has no cuts."""
+    problem = replace(PROBLEM, regularizer=ml.L1(1e-2)).stated()
+    warm = ml.BundleDual(1e-3).minimize(replace(problem, regularizer=ml.L1(0.1)))
+    path = str(tmp_path / "state.npz")
+    first = ml.BundleDual(1e-7, max_rounds=3, checkpoint=path)
+    first.minimize(replace(problem, warm=warm))
+    if again == "without cuts":
+        warm = replace(warm, cuts=None)
+    resumed = ml.BundleDual(1e-7, checkpoint=path).minimize(replace(problem, warm=warm))
+    exact = ml.BundleDual(1e-7).minimize(problem)
+    rounding = 2e-7 * exact.scale
+    assert resumed.converged
+    assert -1e-12 <= resumed.gap <= rounding
+    assert resumed.lower_bound <= exact.objective + rounding
+    assert resumed.objective == pytest.approx(exact.objective, abs=rounding)
 
 
 @pytest.mark.parametrize("damage", ["text", "truncated", "empty", "other npz", "flipped"])

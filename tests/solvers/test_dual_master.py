@@ -32,21 +32,19 @@ def primal_value(master: DualMaster, x: np.ndarray) -> float:
 
 
 def reference(master: DualMaster) -> float:
-    cone, P = master.cone, master.cone.n_features
-    n = cone.n_metric
-    if isinstance(cone.metric, FullMetric):
+    P = master.cone.n_features
+    if isinstance(master.cone.metric, FullMetric):
         B = cp.Variable((P, P), PSD=True)
-        i, j = np.triu_indices(P)
-        scale = np.where(i == j, 1.0, np.sqrt(2.0))
-        metric = cp.multiply(scale, cp.hstack([B[a, b] for a, b in zip(i, j)]))
+        scale = np.sqrt(2.0 - np.eye(P))
+        metric = cp.hstack([scale[i, j] * B[i, j] for i, j in zip(*np.triu_indices(P))])
     else:
-        metric = cp.Variable(n, nonneg=True)
-    x = cp.hstack([metric, cp.Variable(1, nonneg=True)]) if cone.learns_penalty else metric
-    slack = cp.Variable(len(master.masses))
-    constraints = [slack[master.groups] >= master.offsets + master.rows @ x]
+        metric = cp.Variable(P, nonneg=True)
+    penalties = [cp.Variable(1, nonneg=True)] if master.cone.learns_penalty else []
+    x, slack = cp.hstack([metric, *penalties]), cp.Variable(len(master.masses))
     objective = master.masses @ slack + 0.5 * master.curvature * cp.sum_squares(x)
-    problem = cp.Problem(cp.Minimize(objective - master.shift @ x), constraints)
-    return problem.solve(solver="CLARABEL")
+    constraints = [slack[master.groups] >= master.offsets + master.rows @ x]
+    program = cp.Problem(cp.Minimize(objective - master.shift @ x), constraints)
+    return program.solve(solver="CLARABEL")
 
 
 def dual_value(master: DualMaster, a: np.ndarray) -> float:
@@ -84,10 +82,6 @@ def program(rng: np.random.Generator, n: int, m: int, rank: int):
     return R @ R.T, rng.normal(size=n), groups, masses
 
 
-def program_value(H, c, y) -> float:
-    return float(0.5 * y @ H @ y - c @ y)
-
-
 @pytest.mark.parametrize(
     ("n", "m", "rank"), [(1, 1, 1), (5, 1, 5), (5, 5, 3), (20, 3, 2), (40, 7, 60), (30, 1, 1)]
 )
@@ -98,12 +92,11 @@ def test_program_has_the_optimum_of_cvxpy(n, m, rank) -> None:
         y = simplex_qp(H, c, groups, masses, 1e-10)
         assert np.min(y) >= 0.0
         np.testing.assert_allclose(np.bincount(groups, weights=y), masses, rtol=1e-7)
-        v = cp.Variable(n, nonneg=True)
-        sums = np.equal.outer(np.arange(m), groups).astype(float)
+        v, sums = cp.Variable(n, nonneg=True), np.equal.outer(np.arange(m), groups).astype(float)
         root = np.linalg.cholesky(H + 1e-12 * np.eye(n))
-        objective = 0.5 * cp.sum_squares(root.T @ v) - c @ v
-        cp.Problem(cp.Minimize(objective), [sums @ v == masses]).solve(solver="CLARABEL")
-        assert program_value(H, c, y) == pytest.approx(program_value(H, c, v.value), abs=1e-6)
+        objective = cp.Minimize(0.5 * cp.sum_squares(root.T @ v) - c @ v)
+        optimum = cp.Problem(objective, [sums @ v == masses]).solve(solver="CLARABEL")
+        assert 0.5 * y @ H @ y - c @ y == pytest.approx(optimum, abs=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3, 1e8])

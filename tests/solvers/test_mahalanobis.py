@@ -109,18 +109,6 @@ def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
         assert v @ inside >= family.least(v) - 1e-12
 
 
-@pytest.mark.parametrize("weights", [[-9.0, 1.0], [3.0, 9.0]])
-@pytest.mark.parametrize("family", FAMILIES, ids=named)
-def test_weights_in_addition_to_a_metric_are_nonnegative_numbers(family, weights) -> None:
-    penalized = PenalizedMetric(family, 2)
-    v = np.random.default_rng(6).normal(size=len(family.identity(4)))
-    both = np.append(v, weights)
-    assert penalized.polyhedral == family.polyhedral
-    assert penalized.least(both) == min(family.least(v), *weights)
-    point, _ = penalized.linearize(both)
-    np.testing.assert_array_equal(point, [*family.linearize(v)[0], *np.maximum(weights, 0.0)])
-
-
 def test_factors_of_matrices_of_low_rank_give_the_same_jacobian() -> None:
     """The ranks are 2, 6, 0, 7 and 63; the last one is too large."""
     metric, rng = FullMetric(), np.random.default_rng(8)
@@ -142,20 +130,21 @@ def test_factors_of_matrices_of_low_rank_give_the_same_jacobian() -> None:
     assert metric.factors(rows[:, :10])["values"].shape == (5, 0)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=named)
+@pytest.mark.parametrize("weights", [[-9.0, 1.0], [3.0, 9.0]])
 @pytest.mark.parametrize("penalized", [False, True])
-def test_cone_with_and_without_a_penalty(family, penalized) -> None:
-    cone = MetricCone(family, 3, penalized)
-    n = len(family.identity(3))
-    assert (cone.n_metric, cone.size) == (n, n + penalized)
-    rng = np.random.default_rng(6)
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_weights_and_a_penalty_are_further_nonnegative_numbers(family, penalized, weights) -> None:
+    more, rng = PenalizedMetric(family, 2), np.random.default_rng(6)
+    cone, n = MetricCone(more, 3, penalized), len(family.identity(3))
+    assert (cone.n_metric, cone.size) == (n + 2, n + 2 + penalized)
+    assert more.polyhedral == family.polyhedral
+    v = rng.normal(size=n)
+    both = np.append(v, weights)
+    assert more.least(both) == min(family.least(v), *weights)
     for last in (-1.5, 2.5):
-        v = cone.join(rng.normal(size=n), last)
-        metric, penalty = cone.split(v)
-        assert len(v) == cone.size
-        assert penalty == pytest.approx(last) if penalized else np.isnan(penalty)
-        np.testing.assert_array_equal(cone.join(metric, penalty), v)
-        projected = cone.project(v)
-        np.testing.assert_allclose(projected[:n], family.linearize(v[:n])[0])
-        if penalized:
-            assert projected[n] == max(last, 0.0)
+        w = cone.join(both, last)
+        metric, penalty = cone.split(w)
+        np.testing.assert_array_equal(metric, both)
+        assert penalty == last if penalized else np.isnan(penalty)
+        expected = cone.join([*family.linearize(v)[0], *np.maximum(weights, 0.0)], max(last, 0.0))
+        np.testing.assert_allclose(cone.project(w), expected)

@@ -1,58 +1,93 @@
-"""Regularizers: values, gradients and what they refuse."""
+"""Regularizers: values, gradients, bounds and expressions, in any unit of the data."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn.datasets import make_change_points
+from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import Norm, Quadratic
+from tests.solvers.bounds import check_bounds
+from tests.solvers.complete_problem import CompleteProblem
 
+cp = pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
+
+DIAGONAL, FULL = ml.DiagonalMetric(), ml.FullMetric()
+UNEVEN = np.array([[5.0, 0.5, -0.1], [0.5, 0.3, 0.0], [-0.1, 0.0, 0.2]])
+
+
+class Given:
+    """A regularizer of the given terms."""
+
+    def __init__(self, kind, *arguments) -> None:
+        self.kind, self.arguments = kind, arguments
+
+    def terms(self, cone):
+        return self.kind(cone, *self.arguments)
+
+
+# The norm 0.2 ‖b‖.
+LENGTH = Given(
+    Norm,
+    lambda w: 0.2 * np.linalg.norm(w),
+    lambda w: 0.2 * w / np.linalg.norm(w),
+    lambda v: 5.0 * np.linalg.norm(np.maximum(v, 0.0)),
+)
 CASES = [
-    (ml.SquaredFrobenius(0.3), ml.DiagonalMetric(), lambda B: 0.15 * np.sum(B**2)),
-    (ml.SquaredFrobenius(0.3), ml.FullMetric(), lambda B: 0.15 * np.sum(B**2)),
+    (ml.SquaredFrobenius(0.3), DIAGONAL, lambda B: 0.15 * cp.sum_squares(B)),
+    (ml.SquaredFrobenius(0.3), FULL, lambda B: 0.15 * cp.sum_squares(B)),
+    (ml.SquaredFrobenius(0.3, 2.0), DIAGONAL, lambda B: 0.15 * cp.sum_squares(B - 2 * np.eye(3))),
+    (ml.SquaredFrobenius(0.3, 2.0), FULL, lambda B: 0.15 * cp.sum_squares(B - 2 * np.eye(3))),
+    (ml.L1(0.3), DIAGONAL, lambda B: 0.3 * cp.sum(cp.abs(B))),
+    (ml.Trace(0.3), DIAGONAL, lambda B: 0.3 * cp.trace(B)),
+    (ml.Trace(0.3), FULL, lambda B: 0.3 * cp.trace(B)),
+    (Given(Quadratic, 0.0, np.diag(UNEVEN)), DIAGONAL, lambda B: cp.trace(UNEVEN @ B)),
     (
-        ml.SquaredFrobenius(0.3, 2.0),
-        ml.DiagonalMetric(),
-        lambda B: 0.15 * np.sum((np.diag(B) - 2.0) ** 2),
+        Given(Quadratic, 0.0, FULL.coordinates(np.linalg.cholesky(UNEVEN).T)),
+        FULL,
+        lambda B: cp.trace(UNEVEN @ B),
     ),
-    (
-        ml.SquaredFrobenius(0.3, 2.0),
-        ml.FullMetric(),
-        lambda B: 0.15 * np.sum((B - 2 * np.eye(4)) ** 2),
-    ),
-    (ml.L1(0.3), ml.DiagonalMetric(), lambda B: 0.3 * np.sum(np.abs(B))),
-    (ml.Trace(0.3), ml.DiagonalMetric(), lambda B: 0.3 * np.trace(B)),
-    (ml.Trace(0.3), ml.FullMetric(), lambda B: 0.3 * np.trace(B)),
+    (LENGTH, DIAGONAL, lambda B: 0.2 * cp.norm(B, "fro")),
 ]
+every_case = pytest.mark.parametrize(("regularizer", "metric", "formula"), CASES)
 
 
+@pytest.mark.parametrize("unit", [1.0, 3.0])
 @pytest.mark.parametrize("penalized", [False, True])
-@pytest.mark.parametrize(("regularizer", "metric", "formula"), CASES)
-def test_value_and_gradient_on_the_cone(regularizer, metric, formula, penalized) -> None:
-    cone = MetricCone(metric, 4, penalized)
-    terms = regularizer.terms(cone)
+@every_case
+def test_value_and_gradient_on_the_cone(regularizer, metric, formula, penalized, unit) -> None:
+    """The metric of data that were divided by their unit is B unit²."""
+    cone = MetricCone(metric, 3, penalized, unit)
+    omega = Problem(None, regularizer, cone, np.zeros(cone.size)).terms
     rng = np.random.default_rng(0)
     for _ in range(5):
-        w = cone.join(metric.coordinates(rng.normal(size=(4, 4))), 7.0)
-        assert terms(w) == pytest.approx(formula(metric.matrix(w[: cone.n_metric])), rel=1e-12)
-        gradient, h = terms.gradient(w), 1e-6
+        w = cone.join(metric.coordinates(rng.normal(size=(3, 3))), 7.0)
+        B = metric.matrix(w[: cone.n_metric]) / unit**2
+        assert omega(w) == pytest.approx(formula(cp.Constant(B)).value, rel=1e-9)
+        if isinstance(omega, Quadratic):
+            assert omega.expression(cp.Constant(B * unit**2)).value == pytest.approx(omega(w))
+        gradient, h = omega.gradient(w), 1e-6
         assert len(gradient) == cone.size
         for k, e in enumerate(np.eye(cone.size)):
-            slope = (terms(w + h * e) - terms(w - h * e)) / (2 * h)
+            slope = (omega(w + h * e) - omega(w - h * e)) / (2 * h)
             assert gradient[k] == pytest.approx(slope, abs=1e-7)
-    assert terms(cone.join(np.zeros(cone.n_metric), 7.0)) == terms.offset
 
 
-@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
-def test_solvers_agree_on_a_center_and_certify_it(metric) -> None:
-    pytest.importorskip("cvxpy")
-    data = make_change_points(4, 60, 3, 2, (3, 4), feature_seed=0, random_state=1)
-    solvers = ml.BundleDual(1e-6, max_rounds=300), ml.CuttingPlane(tolerance=1e-4, max_rounds=300)
-    learner, solutions = ml.ChangePointMetricLearner(metric, ml.SquaredFrobenius(0.02, 0.5)), []
-    for solver in solvers:
-        learner.set_params(solver=solver).fit(data.sequences, data.labels)
-        assert learner.solution_.converged
-        solutions.append(learner.solution_)
-    bundle, cvxpy = solutions
-    assert cvxpy.objective == pytest.approx(bundle.objective, rel=1e-3)
-    assert cvxpy.objective >= bundle.lower_bound > 0.0
+@pytest.mark.parametrize("unit", [1.0, 3.0])
+@every_case
+def test_bounds_are_below_the_optimum_and_reach_it(regularizer, metric, formula, unit) -> None:
+    cone = MetricCone(metric, 3, True, unit)
+    omega = Problem(None, regularizer, cone, np.zeros(cone.size)).terms
+    check_bounds(cone, omega, lambda B: formula(B / unit**2))
+
+
+def test_a_strength_out_of_range_is_refused() -> None:
+    """In the unit of the data; a weight of 0 leaves a feature free."""
+    for omega in (ml.L1(1e61), Given(Quadratic, 0.0, np.array([1.0, 0.0, 1.0])), LENGTH):
+        problem = CompleteProblem(DIAGONAL, omega, "learned").stated()
+        if omega is LENGTH:
+            problem = replace(problem, cone=MetricCone(DIAGONAL, 3, True, 1e31))
+        with pytest.raises(ValueError, match="needs a strength from 1e-60 to 1e60"):
+            ml.ProjectedSubgradient().minimize(problem)

@@ -245,6 +245,7 @@ class Turns(Iteration):
     settings : Alternation
     """
 
+    kept = (*Iteration.kept, "rows")
     problem: Problem
     solve: Callable[[Problem], Solution]
     settings: Alternation
@@ -327,11 +328,9 @@ class Turns(Iteration):
         cuts = solution.pop("cuts")
         return super().state() | solution | ({} if cuts is None else cuts._asdict())
 
-    def restore(self, state: dict[str, NDArray]) -> None:
+    def restore(self, state: Mapping[str, NDArray]) -> None:
         """Restore the steps, the completions and the last solution from a :meth:`state`."""
-        if not state:
-            return
-        super().restore({name: state[name] for name in super().state()})
+        super().restore(state)
         values: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in state.items()}
         values["trace"] = Trace.of(values["trace"])
         values["cuts"] = None

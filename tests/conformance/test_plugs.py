@@ -7,9 +7,11 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pytest
+from numpy.linalg import norm
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 import metriclearn as ml
 from metriclearn.problem.forms import Samples
@@ -17,7 +19,10 @@ from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities.operators import Operator
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms
+from metriclearn.solvers.regularizers import Norm, Quadratic
+from metriclearn.solvers.subgradient import DecreasingStep
+from tests.solvers.bounds import check_bounds
+from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
 # two tables of two groups, which the first of their two features tells apart
@@ -32,9 +37,9 @@ class ElasticNet(BaseEstimator):
     def __init__(self, strength: float = 1e-2) -> None:
         self.strength = strength
 
-    def terms(self, cone: MetricCone) -> RegularizationTerms:
+    def terms(self, cone: MetricCone) -> Quadratic:
         ones = cone.metric.identity(cone.n_features)
-        return RegularizationTerms(self.strength, self.strength * ones)
+        return Quadratic(cone, self.strength, self.strength * ones)
 
 
 def test_a_new_regularizer() -> None:
@@ -43,6 +48,66 @@ def test_a_new_regularizer() -> None:
     assert learner.score(XS, YS) > -0.1
     learner.set_params(regularizer__strength=1e3).fit(XS, YS)
     assert len(learner.components_) == 0
+
+
+class GroupLasso(BaseEstimator):
+    """Ω(b) = μ Σ_g √|g| ‖b_g‖: the features of a group are kept or dropped together."""
+
+    def __init__(self, groups: Any, strength: float = 1e-2) -> None:
+        self.groups, self.strength = groups, strength
+
+    def terms(self, cone: MetricCone) -> Norm:
+        return Norm(cone, self.value, self.subgradient, self.polar)
+
+    def parts(self, v: Any) -> list[tuple[list[int], float, Any]]:
+        return [(g, self.strength * len(g) ** 0.5, v[g]) for g in self.groups]
+
+    def value(self, b: NDArray) -> float:
+        return sum(weight * norm(part) for _, weight, part in self.parts(b))
+
+    def subgradient(self, b: NDArray) -> NDArray:
+        slope = np.zeros_like(b)
+        for g, weight, part in self.parts(b):
+            slope[g] = weight * part / max(norm(part), 1e-300)
+        return slope
+
+    def polar(self, v: NDArray) -> float:
+        return max(norm(part) / weight for _, weight, part in self.parts(np.maximum(v, 0.0)))
+
+    def expression(self, B: Any) -> Any:
+        import cvxpy as cp
+
+        return sum(weight * cp.norm(part) for _, weight, part in self.parts(cp.diag(B)))
+
+
+class WeightedL1(GroupLasso):
+    """Ω(b) = μ ⟨κ, b⟩ with κ = (50, 1, 1), as a norm."""
+
+    def parts(self, v: Any) -> list[tuple[list[int], float, Any]]:
+        return [([i], self.strength * (50.0, 1.0, 1.0)[i], v[[i]]) for i in range(3)]
+
+
+NORMS = [GroupLasso([[0, 1], [2]], 0.3), WeightedL1(None, 0.1)]
+
+
+@pytest.mark.parametrize("omega", NORMS)
+def test_bounds_of_a_new_norm_are_below_the_optimum(omega: GroupLasso) -> None:
+    cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
+    check_bounds(cone, omega.terms(cone), omega.expression)
+
+
+@pytest.mark.parametrize("omega", NORMS)
+@pytest.mark.parametrize(("mode", "most"), [("known", 0.03), ("learned", 0.6)])
+def test_a_new_norm_is_certified_and_agrees_with_cvxpy(omega: Any, mode: str, most: float) -> None:
+    """By subgradients, and by cutting planes on its expression. BundleDual refuses it."""
+    problem = CompleteProblem(ml.DiagonalMetric(), clone(omega).set_params(strength=0.02), mode, 2)
+    rough = ml.ProjectedSubgradient(DecreasingStep(), tolerance=most, max_rounds=600)
+    for solver in (rough, ml.CuttingPlane(tolerance=1e-5)):
+        solution = solver.minimize(problem.stated())
+        problem.check(solution)
+        assert solution.converged
+    with pytest.raises(ValueError, match=r"BundleDual needs .* Quadratic.* ProjectedSubgradient"):
+        ml.BundleDual().minimize(problem.stated())
 
 
 class TooManyClusters:
