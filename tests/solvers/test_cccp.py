@@ -1,13 +1,13 @@
 """CCCP: objectives that never rise, whatever the inner solver does, and known optima."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import metriclearn as ml
-from metriclearn.problem.risk import StructuredHinge
 from metriclearn.solvers.base import Cuts, Problem, Solution
 from metriclearn.solvers.base import Trace as SolverTrace
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
@@ -53,11 +53,6 @@ CONE = MetricCone(ml.DiagonalMetric(), 1, learns_penalty=False)
 TINY = ml.Trace(1e-12)
 
 
-def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -> StructuredHinge:
-    problems = [expanded(seed, n_clusters=2) for seed in range(4)]
-    return hinge_of(problems, metric, loss_scale=loss_scale, normalized=normalized)
-
-
 @pytest.mark.parametrize("begin", [0.2, 3.0])
 def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
     solver = ml.CCCP(ml.FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100)
@@ -89,7 +84,8 @@ def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> Non
 )
 @pytest.mark.parametrize("normalized", [False, True])
 def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) -> None:
-    hinge, omega = horses(metric, normalized=normalized), ml.SquaredFrobenius(1e-3)
+    tables, omega = [expanded(seed, n_clusters=2) for seed in range(4)], ml.SquaredFrobenius(1e-3)
+    hinge = hinge_of(tables, metric, loss_scale=0.05, normalized=normalized)
     cone = MetricCone(metric, 3, learns_penalty=False)
     start = metric.identity(3)
     solution = ml.CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
@@ -99,22 +95,15 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
     assert solution.objective == pytest.approx(at_end, rel=1e-9)
 
 
-THREE = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
-
-
-def from_each(solver: ml.CCCP) -> list[Solution]:
-    return [solver.minimize(Problem(Quartic(), TINY, CONE, w)) for w in THREE]
-
-
 def test_the_best_of_all_starts_is_kept() -> None:
-    solver = ml.CCCP(max_rounds=2)
-    solution, objectives = solver.minimize_from(Problem(Quartic(), TINY, CONE, THREE[0]), THREE)
-    alone = from_each(solver)
+    solver, starts = ml.CCCP(max_rounds=2), [np.array([x]) for x in (0.01, 2.0, 9.0)]
+    problem = Problem(Quartic(), TINY, CONE, starts[0])
+    solution, objectives = solver.minimize_from(problem, starts)
+    alone = [solver.minimize(replace(problem, start=w)) for w in starts]
     np.testing.assert_allclose(objectives, [one.objective for one in alone], rtol=1e-9)
     best = min(alone, key=lambda one: one.objective)
-    assert solution.objective == pytest.approx(best.objective, rel=1e-9)
     np.testing.assert_allclose(solution.trace.objective, best.trace.objective, rtol=1e-9)
-    assert solution.scale == best.scale
+    assert (solution.objective, solution.scale) == (solution.trace.objective[-1], best.scale)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -133,17 +122,15 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
     class Interrupted(Quartic):
         left = calls
 
-        def linearized(self, w: NDArray) -> "_Tangent":
-            tangent, parent = _Tangent(w), self
+        def linearized(self, w: NDArray) -> Any:
+            def counted(v: NDArray, chosen: NDArray | None = None) -> Cuts:
+                self.left -= 1
+                if self.left == 0:
+                    raise KeyboardInterrupt
+                return _Tangent(w)(v)
 
-            class Counting(_Tangent):
-                def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-                    parent.left -= 1
-                    if parent.left == 0:
-                        raise KeyboardInterrupt
-                    return tangent(w)
-
-            return Counting(w)
+            counted.weights = self.weights  # type: ignore[attr-defined]
+            return counted
 
     risk = Interrupted()
     solver = ml.CCCP(ml.FactorDescent(8), tolerance=0.0, max_rounds=20)

@@ -27,14 +27,18 @@ def minimize(problem: CompleteProblem, solver=SOLVERS[0], on_round=None, **setti
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s!r}".split("(")[0])
 @pytest.mark.parametrize(
-    ("metric", "mode"),
-    [(ml.DiagonalMetric(), "learned"), (ml.FullMetric(), "fixed"), (ml.FullMetric(), "known")],
+    ("metric", "omega", "mode"),
+    [
+        (ml.DiagonalMetric(), ml.L1(3e-2), "learned"),
+        (ml.FullMetric(), ml.SquaredFrobenius(1e-2), "fixed"),
+        (ml.FullMetric(), ml.SquaredFrobenius(1e-2), "known"),
+    ],
     ids=["diagonal-learned", "full-fixed", "full-known"],
 )
-def test_resumed_run_equals_the_uninterrupted_one(metric, mode, solver, tmp_path) -> None:
+def test_resumed_run_equals_the_uninterrupted_one(metric, omega, mode, solver, tmp_path) -> None:
     if isinstance(solver, ml.CuttingPlane):
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
-    problem = CompleteProblem(metric, ml.SquaredFrobenius(1e-2), mode, 0)
+    problem = CompleteProblem(metric, omega, mode, 0)
     whole = minimize(problem, solver)
     assert len(whole.trace) >= 4
     for rounds in (1, 2, len(whole.trace) - 1):
@@ -46,23 +50,13 @@ def test_resumed_run_equals_the_uninterrupted_one(metric, mode, solver, tmp_path
         path = str(tmp_path / f"{rounds}.npz")
         first = minimize(problem, solver, interrupt, checkpoint=path)
         assert first.reason == "interrupted"
-        resumed = minimize(problem, solver, checkpoint=path)
-        np.testing.assert_array_equal(resumed.w, whole.w)
-        assert resumed.trace.objective == whole.trace.objective
-        assert resumed.trace.lower_bound == whole.trace.lower_bound
-        assert resumed.trace.oracle_calls == whole.trace.oracle_calls
-        assert resumed.trace.objective[:rounds] == first.trace.objective
-        assert np.all(np.diff(resumed.trace.seconds) >= 0.0)
-
-
-def test_finished_run_is_not_done_again(tmp_path) -> None:
-    problem = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "fixed", 0)
-    path = str(tmp_path / "state.npz")
-    first = minimize(problem, checkpoint=path)
-    again = minimize(problem, checkpoint=path)
-    assert again.converged
-    assert len(again.trace) <= len(first.trace) + 1
-    assert again.objective <= first.objective
+        for _ in ("resumed", "finished, and not done again"):
+            resumed = minimize(problem, solver, checkpoint=path)
+            np.testing.assert_array_equal(resumed.w, whole.w)
+            for name in ("objective", "lower_bound", "oracle_calls"):
+                assert getattr(resumed.trace, name) == getattr(whole.trace, name)
+            assert resumed.trace.objective[:rounds] == first.trace.objective
+            assert np.all(np.diff(resumed.trace.seconds) >= 0.0)
 
 
 class Weights:
@@ -141,23 +135,21 @@ def test_other_weights_of_data_sets_and_other_data_with_equal_means(tmp_path) ->
             learner.fit(rows, y, weights)
 
 
-@pytest.mark.parametrize("again", ["the same", "without cuts"])
-def test_resumed_warm_start(again, tmp_path) -> None:
+def test_resumed_warm_start(tmp_path) -> None:
     """The state keeps the unit of the penalty; what a fitted learner hands on has no cuts."""
     problem = replace(PROBLEM, regularizer=ml.L1(1e-2)).stated()
-    warm = ml.BundleDual(1e-3).minimize(replace(problem, regularizer=ml.L1(0.1)))
-    path = str(tmp_path / "state.npz")
-    first = ml.BundleDual(1e-7, max_rounds=3, checkpoint=path)
-    first.minimize(replace(problem, warm=warm))
-    if again == "without cuts":
-        warm = replace(warm, cuts=None)
-    resumed = ml.BundleDual(1e-7, checkpoint=path).minimize(replace(problem, warm=warm))
     exact = ml.BundleDual(1e-7).minimize(problem)
-    rounding = 2e-7 * exact.scale
-    assert resumed.converged
-    assert -1e-12 <= resumed.gap <= rounding
-    assert resumed.lower_bound <= exact.objective + rounding
-    assert resumed.objective == pytest.approx(exact.objective, abs=rounding)
+    warm = ml.BundleDual(1e-3).minimize(replace(problem, regularizer=ml.L1(0.1)))
+    for again in (warm, replace(warm, cuts=None)):
+        path = str(tmp_path / f"{again.cuts is None}.npz")
+        first = ml.BundleDual(1e-7, max_rounds=3, checkpoint=path)
+        first.minimize(replace(problem, warm=warm))
+        resumed = ml.BundleDual(1e-7, checkpoint=path).minimize(replace(problem, warm=again))
+        rounding = 2e-7 * exact.scale
+        assert resumed.converged
+        assert -1e-12 <= resumed.gap <= rounding
+        assert resumed.lower_bound <= exact.objective + rounding
+        assert resumed.objective == pytest.approx(exact.objective, abs=rounding)
 
 
 @pytest.mark.parametrize("damage", ["text", "truncated", "empty", "other npz", "flipped"])

@@ -7,11 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.oracles.change_points import segment_values
-from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.base import Cuts, Problem
+from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep
 from tests.solvers.complete_problem import CompleteProblem, watched_by
 from tests.training import PAIRS
@@ -66,6 +68,47 @@ def test_bounds_bracket_the_optimum_of_the_complete_problem(name, mode) -> None:
             problem.check(solution)
             assert solution.converged or reach > 1e-4
             assert solution.objective - problem.optimum <= 1.01 * reach * solution.scale
+
+
+class Planes:
+    """max(0, offsets + slopes w), a risk of one function."""
+
+    weights = np.ones(1)
+
+    def __init__(self, offsets: np.ndarray, slopes: np.ndarray) -> None:
+        self.offsets, self.slopes = np.append(offsets, 0.0), np.vstack([slopes, 0.0 * slopes[:1]])
+
+    def __call__(self, w: np.ndarray, chosen: np.ndarray | None = None) -> Cuts:
+        heights = self.offsets + self.slopes @ w
+        highest = [int(np.argmax(heights))]
+        return Cuts(heights[highest], self.slopes[highest], self.weights)
+
+
+@pytest.mark.parametrize("solver", STEPPING[:3], ids=lambda s: f"{s!r}".split("(")[0])
+def test_bounds_of_random_cuts_are_below_the_optimum_of_a_linear_program(solver) -> None:
+    """Most cuts fall where the penalty rises, and the cut at the start, λ = 0, rises."""
+    cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        slopes, offsets = rng.normal(size=(8, 4)), rng.normal(size=8)
+        slopes[:, -1], offsets[0] = -np.abs(slopes[:, -1]), 2.0
+        slopes[0, -1] *= -0.1
+        cost = np.array([0.3, 0.3, 0.3, 0.0, 1.0])
+        table = np.column_stack([slopes, -np.ones(8)])
+        optimum = linprog(cost, table, -offsets, method="highs").fun
+        problem = Problem(Planes(offsets, slopes), ml.L1(0.3), cone, np.zeros(4))
+        solution = solver.minimize(problem)
+        assert solution.lower_bound <= optimum + 1e-9
+        assert solution.objective >= optimum - 1e-9
+
+
+def test_the_limit_of_a_penalty_is_tight_where_two_cuts_cross() -> None:
+    """The risk is max(λ − 0.2, 2 − 3λ). Every mixture of its cuts is 0.35 at the optimum, 0.55."""
+    cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
+    risk = Planes(np.array([-0.2, 2.0]), np.outer([1.0, -3.0], [0.0, 0.0, 0.0, 1.0]))
+    solver = ml.ProjectedSubgradient(ConstantStep(0.3), tolerance=0.0, max_rounds=60)
+    solution = solver.minimize(Problem(risk, ml.L1(0.3), cone, np.array([0.0, 0.0, 0.0, 0.7])))
+    assert solution.lower_bound == pytest.approx(0.35, abs=1e-9)
 
 
 @every_solver

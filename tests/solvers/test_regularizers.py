@@ -83,6 +83,18 @@ def test_bounds_are_below_the_optimum_and_reach_it(regularizer, metric, formula,
     check_bounds(cone, omega, lambda B: formula(B / unit**2))
 
 
+def test_least_value_has_a_known_place() -> None:
+    """Of weights, one feature has all of Ω; of a length, the metric points along −g."""
+    cone, rng, weights = MetricCone(DIAGONAL, 3, False), np.random.default_rng(0), [50.0, 1.0, 2.0]
+    weighted, length = Quadratic(cone, 0.0, np.array(weights)), LENGTH.terms(cone)
+    for _ in range(50):
+        g, best = 30.0 * rng.normal(size=3), 10.0 * rng.exponential()
+        along = np.maximum(-g, 1e-9)
+        for omega, places in ((weighted, np.eye(3)), (length, [along])):
+            lowest = min(best * (1.0 + g @ w / omega(w)) for w in places)
+            assert omega.minimum(g, best) == pytest.approx(min(0.0, lowest))
+
+
 def test_a_strength_out_of_range_is_refused() -> None:
     """In the unit of the data; a weight of 0 leaves a feature free."""
     for omega in (ml.L1(1e61), Given(Quadratic, 0.0, np.array([1.0, 0.0, 1.0])), LENGTH):
