@@ -13,7 +13,7 @@ from tests.solvers.complete_problem import CompleteProblem, watched_by
 
 PROBLEM = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
 SOLVERS = [
-    ml.BundleDual(1e-6, max_rounds=40),
+    ml.BundleDual(1e-8, max_rounds=40, keep_inactive=1),
     ml.ProjectedSubgradient(tolerance=0.0, max_rounds=25),
     ml.ProjectedSubgradient(tolerance=0.0, max_rounds=12, batch_size=2),
     ml.CuttingPlane(tolerance=1e-9, max_rounds=6),
@@ -39,7 +39,9 @@ def test_resumed_run_equals_the_uninterrupted_one(metric, omega, mode, solver, t
     if isinstance(solver, ml.CuttingPlane):
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
     problem = CompleteProblem(metric, omega, mode, 0)
-    whole = minimize(problem, solver)
+    whole = minimize(problem, solver, checkpoint=str(tmp_path / "whole.npz"))
+    with np.load(tmp_path / "whole.npz") as state:
+        at_end = dict(state)
     assert len(whole.trace) >= 4
     for rounds in (1, 2, len(whole.trace) - 1):
 
@@ -57,6 +59,9 @@ def test_resumed_run_equals_the_uninterrupted_one(metric, omega, mode, solver, t
                 assert getattr(resumed.trace, name) == getattr(whole.trace, name)
             assert resumed.trace.objective[:rounds] == first.trace.objective
             assert np.all(np.diff(resumed.trace.seconds) >= 0.0)
+        with np.load(path) as state:
+            for name in set(at_end) - {"seconds", "rows"}:
+                np.testing.assert_array_equal(state[name], at_end[name])
 
 
 class Weights:
