@@ -154,10 +154,14 @@ class _Planes(Minimization):
 
     def _expression(self, B: Any) -> Any:
         """Return Ω(B) as an expression of cvxpy."""
-        regularizer = self.problem.regularizer
+        import cvxpy as cp
+
+        regularizer, omega = self.problem.regularizer, self.omega
         if hasattr(regularizer, "expression"):
             return regularizer.expression(B / self.cone.unit**2)
-        return self.omega.expression(B)
+        weights = self.cone.metric.matrix(omega.slope)
+        linear = omega.offset + cp.sum(cp.multiply(weights, B))
+        return linear + 0.5 * omega.curvature * cp.sum_squares(B) if omega.curvature > 0 else linear
 
     def _solve_master(self) -> NDArray:
         """Find the w that minimizes Σ s_i ξ_i + Ω(B), with ξ_i ≥ 0 and ξ_i ≥ every cut of R_i.

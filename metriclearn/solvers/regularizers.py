@@ -111,14 +111,6 @@ class Quadratic:
             total = total * (self.growth / self.slope)
         return best / self.growth * min(0.0, metric.least(total))
 
-    def expression(self, B: Any) -> Any:
-        """Return Ω(B) as an expression of cvxpy, where B (P, P) is a variable."""
-        import cvxpy as cp
-
-        weights = self.cone.metric.matrix(self.slope)
-        linear = self.offset + cp.sum(cp.multiply(weights, B))
-        return linear + 0.5 * self.curvature * cp.sum_squares(B) if self.curvature > 0 else linear
-
 
 @dataclass(frozen=True)
 class Norm:

@@ -1,10 +1,12 @@
 """CuttingPlane: one slack or many, stabilized or plain, regularizers of the user's own."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn.solvers.regularizers import Norm
+from metriclearn.solvers.regularizers import Norm, Quadratic
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
@@ -48,6 +50,15 @@ def test_any_convex_regularizer(omega, metric) -> None:
     problem.check(solution)
     assert solution.converged
     assert solution.objective - problem.optimum <= 2e-4 * solution.scale
+
+
+def test_weights_of_features_have_the_optimum_of_the_bundle() -> None:
+    weighted = SimpleNamespace(terms=lambda cone: Quadratic(cone, 0.0, np.array([0.5, 0.01, 0.02])))
+    problem = CompleteProblem(ml.DiagonalMetric(), weighted, "learned", 2)
+    planes, bundle = minimize(problem), ml.BundleDual(1e-5).minimize(problem.stated())
+    assert planes.converged
+    assert bundle.converged
+    assert planes.objective == pytest.approx(bundle.objective, abs=2e-5 * bundle.scale)
 
 
 def test_a_norm_without_an_expression_is_refused() -> None:
