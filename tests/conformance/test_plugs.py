@@ -21,7 +21,7 @@ from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import Norm, Quadratic
 from metriclearn.solvers.subgradient import DecreasingStep
-from tests.solvers.bounds import check_bounds
+from tests.solvers.bounds import assert_bounds
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
@@ -93,7 +93,7 @@ NORMS = [GroupLasso([[0, 1], [2]], 0.3), WeightedL1(None, 0.1)]
 @pytest.mark.parametrize("omega", NORMS)
 def test_bounds_of_a_new_norm_are_below_the_optimum(omega: GroupLasso) -> None:
     cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
-    check_bounds(cone, omega.terms(cone), omega.expression)
+    assert_bounds(cone, omega.terms(cone), omega.expression)
 
 
 @pytest.mark.parametrize("omega", NORMS)

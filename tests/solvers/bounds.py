@@ -12,7 +12,7 @@ from metriclearn.solvers.regularizers import Omega
 N_CUTS = 6
 
 
-def check_bounds(cone: MetricCone, omega: Omega, expression: Callable[[Any], Any]) -> None:
+def assert_bounds(cone: MetricCone, omega: Omega, expression: Callable[[Any], Any]) -> None:
     """1,000 mixtures of cuts prove no bound above the optimum, and those of cvxpy prove it.
 
     The risk is max(0, cuts). Its cuts have a slope of the penalty, which bounds ignore.

@@ -9,7 +9,7 @@ import metriclearn as ml
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import Norm, Quadratic
-from tests.solvers.bounds import check_bounds
+from tests.solvers.bounds import assert_bounds
 from tests.solvers.complete_problem import CompleteProblem
 
 cp = pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
@@ -78,7 +78,7 @@ def test_value_and_gradient_on_the_cone(regularizer, metric, formula, penalized,
 def test_bounds_are_below_the_optimum_and_reach_it(regularizer, metric, formula, unit) -> None:
     cone = MetricCone(metric, 3, True, unit)
     omega = Problem(None, regularizer, cone, np.zeros(cone.size)).terms
-    check_bounds(cone, omega, lambda B: formula(B / unit**2))
+    assert_bounds(cone, omega, lambda B: formula(B / unit**2))
 
 
 def test_least_value_has_a_known_place() -> None:
