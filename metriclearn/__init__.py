@@ -39,6 +39,8 @@ __version__ = "0.1.0"
 # Names of earlier versions, and what to use instead.
 _GONE = {
     "ColumnSegmenter": "pass view=metriclearn.views.Columns(start, stop) to a learner",
+    "FramePosteriors": "use metriclearn.views.Posteriors",
+    "NeighborFeatures": "use metriclearn.views.Neighbors",
     "ReferenceMetricLearner": "use WhitenedMetricLearner(view=metriclearn.views.Metric(reference), "
     "toward=strength)",
 }

@@ -29,8 +29,6 @@ from .estimators.learners.normalized_cuts import (
 )
 from .estimators.learners.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.learners.whitened import WhitenedMetricLearner as WhitenedMetricLearner
-from .estimators.names.emissions import FramePosteriors as FramePosteriors
-from .estimators.names.emissions import NeighborFeatures as NeighborFeatures
 from .estimators.names.named_learner import NamedSegmentLearner as NamedSegmentLearner
 from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenalty
 from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner

@@ -272,12 +272,11 @@ add_all(
 # Names: labels mean the same in all recordings.
 FOREST = RandomForestClassifier(8, max_depth=5, random_state=0, n_jobs=1)
 LOGISTIC = LogisticRegression(max_iter=200)
-named = partial(ml.NamedSegmentLearner, min_size=3, emissions=ml.NeighborFeatures(2))
+named = partial(ml.NamedSegmentLearner, min_size=3, emissions=ml.views.Neighbors(2))
 NAMED: dict[str, Callable[[], Any]] = {
     "names": lambda: named(),
-    "names of a forest": lambda: named(emissions=ml.FramePosteriors(FOREST, 1, n_folds=2)),
+    "names of a forest": lambda: named(emissions=ml.views.Posteriors(FOREST, 1, n_folds=2)),
     "names, transitions": lambda: named(transitions=True, regularizer=ml.SquaredFrobenius(0.1)),
-    "names, neighbors differ": lambda: named(neighbors_differ=True, name_loss=0.1),
     "Viterbi": lambda: baselines.FrameClassifier(FOREST, 1, n_folds=2),
     "Viterbi, given amount": lambda: baselines.FrameClassifier(LOGISTIC, 0, amount=2.0, n_folds=2),
     "moving mode": lambda: baselines.FrameClassifier(LOGISTIC, 1, smoothing="mode", n_folds=2),

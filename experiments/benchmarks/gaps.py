@@ -35,13 +35,13 @@ from metriclearn import (
     FullMetric,
     GapSegmenter,
     NamedSegmentLearner,
-    NeighborFeatures,
     SquaredFrobenius,
     regular,
 )
 from metriclearn.datasets import LabeledSequences, data_folder, load_gazecom, load_hapt
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.views import Neighbors
 
 BENCH = Benchmark("gaps", __doc__)
 _DRAWS = 3  # times that rows are lost at random
@@ -184,7 +184,7 @@ def learner_of(method: str, strength: float, tiny: bool) -> Any:
     }
     learner: Any = ChangePointMetricLearner(metric=FullMetric(), **parameters)
     if method.startswith("named"):
-        emissions = NeighborFeatures(context=0)  # neighbors would read across gaps
+        emissions = Neighbors(context=0)  # neighbors would read across gaps
         learner = NamedSegmentLearner(emissions=emissions, **parameters)
     return GapSegmenter(learner) if _METHODS[method] else learner
 

@@ -134,7 +134,10 @@ def corrections(count: int, run: Run) -> Row:
     n, T = (2, 2000) if run.tiny else (10, 20000)
     data = make_change_points(n, T, 36, 36, (T // 200, T // 200), jump=0.5, random_state=0)
     compile_programs()
-    group, said = Group(recordings_of(data, _RATE), patience=_PATIENCE), dict[str, list[Annotation]]()
+    group, said = (
+        Group(recordings_of(data, _RATE), patience=_PATIENCE),
+        dict[str, list[Annotation]](),
+    )
     for name, y in zip(data.names, data.labels):
         firsts = np.linspace(0, T - T // 20, count).astype(int).tolist()
         given = [annotations_of(y, first, first + T // 20, _RATE, False) for first in firsts]

@@ -19,11 +19,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from experiments.harness.comparison import cut, group_folds
-from metriclearn import FramePosteriors, Partition
+from metriclearn import Partition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.scores.segment_score import tuned_penalty
+from metriclearn.views import Labels, Posteriors
 
 Arrays = Sequence[NDArray]
 
@@ -97,32 +98,31 @@ class OverProbabilities(BaseEstimator):
     Parameters
     ----------
     segmenter : segmenter with a metric
-    emissions : FramePosteriors
+    emissions : Posteriors
     with_features : bool
         Whether the metric also uses the features of the data.
     """
 
     segmenter: Any
-    emissions: Any = FramePosteriors()  # noqa: RUF009
+    emissions: Any = Posteriors()  # noqa: RUF009
     with_features: bool = False
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Fit the classifiers, then the metric."""
         names, codes = np.unique(np.concatenate(y), return_inverse=True)
         stops = np.cumsum([len(x) for x in X])[:-1]
-        units = None if groups is None else np.unique(groups, return_inverse=True)[1]
-        emissions = clone(self.emissions).fit(X, np.split(codes, stops), units)
-        self.emissions_, self.names_ = emissions, names
-        logs = [emissions.held_out(x, i) for i, x in enumerate(X)]
+        labels = Labels(list(map(Partition.from_runs, y)), np.split(codes, stops), names)
+        self.emissions_, self.names_ = clone(self.emissions), names
+        logs = self.emissions_.fit_transform(X, labels, groups)
         self.segmenter_ = clone(self.segmenter).fit(list(map(self._features, X, logs)), y)
         return self
 
     def transform(self, X: Arrays) -> list[NDArray[np.float64]]:
         """Compute the features of new recordings."""
-        return [self._features(x, self.emissions_.transform(x)) for x in X]
+        return [self._features(x, rows) for x, rows in zip(X, self.emissions_.transform(X))]
 
     def _features(self, x: NDArray, logs: NDArray) -> NDArray[np.float64]:
-        roots = np.exp(logs[:, :-1] / 2.0)
+        roots = np.exp(logs / 2.0)
         return np.hstack([x, roots]) if self.with_features else roots
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:

@@ -267,14 +267,7 @@ class ScoresOfNames(nn.Linear):
         """
         parts = (scale * self.weight, self.bias[:, None])
         coef = torch.cat(parts, dim=1).detach().cpu().double().numpy()
-        return NameWeights(OutputsAndOne(), classes, coef.shape[1], coef)
-
-
-class OutputsAndOne:
-    """Transformer that appends a column of ones to the outputs, for the bias of the name scores."""
-
-    def transform(self, Z: NDArray) -> NDArray[np.float64]:
-        return np.hstack([Z, np.ones((len(Z), 1))])
+        return NameWeights(None, classes, coef.shape[1], coef)
 
 
 def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:

@@ -279,8 +279,8 @@ class NamedSamples(Samples):
     ----------
     X, scale
         As for :class:`~metriclearn.problem.forms.Samples`.
-    emissions : callable
-        Computes φ (T, Q) from X as the user passed it.
+    emissions : array (T, Q)
+        φ of every sample.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class NamedSamples(Samples):
         X: ArrayLike,
         scale: NDArray | None = None,
         *,
-        emissions: Callable[[NDArray], NDArray],
+        emissions: NDArray,
     ) -> None:
         super().__init__(X, scale)
         self._emissions = emissions
@@ -296,7 +296,7 @@ class NamedSamples(Samples):
     @cached_property
     def emission_sums(self) -> NDArray:
         """The cumulative emission features Σ_{τ<t} φ_τ, (T+1, Q)."""
-        rows = self._emissions(np.asarray(self.given, dtype=np.float64))
+        rows = self._emissions
         return np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
 
     def named(

@@ -223,7 +223,6 @@ _METHODS = (
 _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional by signature, but needed
 # Learners call these with checked arguments
 _SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.FeaturePenalty, ml.similarities.SimilarityFeatures)
-_SEAMS += (ml.NeighborFeatures, ml.FramePosteriors)
 _ANNOTATED = {"int": 2, "_Count": 2, "float": 0.5, "bool": False, "str": "a"}
 
 

@@ -48,7 +48,7 @@ LEFT_OUT |= set(ml.views.__all__)  # tests/conformance/test_views.py
 # They do not read tables of samples, or take random steps that depend on the order
 LEFT_OUT |= {"EncoderMetricLearner", "ImageFeatures", "IntervalRegression"}
 LEFT_OUT |= {"RecordingSegmenter", "FrozenFeatures"}
-LEFT_OUT |= {"FeaturePenalty", "SegmentCounts", "NeighborFeatures", "FramePosteriors"}
+LEFT_OUT |= {"FeaturePenalty", "SegmentCounts"}
 # Local optima, or rounds without a bound: rounding may lead to another result
 UNCERTAIN = (ml.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)
 UNCERTAIN += (baselines.NeighborhoodComponents, baselines.MetricKMeans)

@@ -71,9 +71,9 @@ def learner(rng: np.random.Generator, kind: str) -> Any:
             classifier, context, smoothing=smoothing, amount=amount, n_folds=folds
         )
     if kind == "names":
-        emissions: Any = ml.NeighborFeatures(context)
+        emissions: Any = ml.views.Neighbors(context)
         if rng.random() < 0.5:
-            emissions = ml.FramePosteriors(classifier, context, folds)
+            emissions = ml.views.Posteriors(classifier, context, folds)
         penalty: Any = ["learned", 0.0, 0.3][rng.integers(3)]
         loss: Any = [None, 0.0, 1.0][rng.integers(3)]
         return ml.NamedSegmentLearner(

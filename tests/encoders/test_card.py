@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import metriclearn
-from metriclearn import FullMetric, NamedSegmentLearner, NeighborFeatures, SquaredFrobenius
+from metriclearn import FullMetric, NamedSegmentLearner, SquaredFrobenius
 from metriclearn.datasets import make_change_points
+from metriclearn.views import Neighbors
 from tests.processes import kill_after_writing
 
 torch = pytest.importorskip("torch")
@@ -46,7 +47,7 @@ FROZEN = partial(
 )
 TEAM = partial(Ensemble, encoder=partial(Normalized, encoder=SMALL), n_encoders=2)
 NAMED = NamedSegmentLearner(
-    FullMetric(), SquaredFrobenius(0.1), emissions=NeighborFeatures(0), standardize=False
+    FullMetric(), SquaredFrobenius(0.1), emissions=Neighbors(0), standardize=False
 )
 
 

@@ -129,7 +129,7 @@ def test_partial_labels_are_learned_from() -> None:
 
 
 NAMED = ml.NamedSegmentLearner(
-    ml.FullMetric(), ml.SquaredFrobenius(0.1), emissions=ml.NeighborFeatures(0), standardize=False
+    ml.FullMetric(), ml.SquaredFrobenius(0.1), emissions=ml.views.Neighbors(0), standardize=False
 )
 
 

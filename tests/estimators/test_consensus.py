@@ -26,7 +26,7 @@ METRICS = {
 }
 NAMED = {
     "frames": [FrameClassifier(LogisticRegression(), 1, amount=2.0)],
-    "segments": [ml.NamedSegmentLearner(emissions=ml.NeighborFeatures(1))],
+    "segments": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1))],
     "diagonal": [ml.ChangePointMetricLearner()],
 }
 

@@ -173,7 +173,7 @@ def test_names_are_predicted_for_unknown_rows() -> None:
     bees = ml.datasets.load_example("bees")
     X = [with_gaps(X, i, 0.1) for i, X in enumerate(bees.sequences)]
     learner = ml.NamedSegmentLearner(
-        emissions=ml.NeighborFeatures(context=0), solver=ml.BundleDual(max_rounds=5), verbose=False
+        emissions=ml.views.Neighbors(context=0), solver=ml.BundleDual(max_rounds=5), verbose=False
     )
     segmenter = ml.GapSegmenter(learner).fit(X[:2], bees.labels[:2])
     names = segmenter.predict(X[2])
@@ -206,7 +206,7 @@ def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None
     "learner",
     [
         ml.NamedSegmentLearner(),
-        ml.NamedSegmentLearner(emissions=ml.FramePosteriors(context=2)),
+        ml.NamedSegmentLearner(emissions=ml.views.Posteriors(context=2)),
         ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures(),))),
         ml.Consensus(),
         ml.Consensus({"names": [ml.NamedSegmentLearner()]}),

@@ -35,8 +35,8 @@ def segmenter_of(
         components = np.diag(rng.random(n_features))[: max(1, rank)]
     segmenter.n_features_in_ = n_features
     if names:
-        emissions = ml.NeighborFeatures(CONTEXT).fit([rng.normal(size=(50, n_features))])
-        n_columns = emissions.transform(np.zeros((1, n_features))).shape[1]
+        emissions = ml.views.Neighbors(CONTEXT).fit([rng.normal(size=(50, n_features))])
+        n_columns = emissions.transform(np.zeros((1, n_features))).shape[1] + 1
         weights = rng.normal(size=(names, n_columns)) * rng.choice([0.03, 0.3, 1.0])
         classes = np.array(["sit", "walk", "run", "lie"])[:names]
         weights_of_names = NameWeights(emissions, classes, n_columns, weights)

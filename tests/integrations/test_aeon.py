@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, NeighborFeatures
+from metriclearn import ChangePointMetricLearner, NamedSegmentLearner
+from metriclearn.views import Neighbors
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("aeon", reason="aeon is not installed; make integrations runs these tests")
@@ -31,7 +32,7 @@ def test_names_are_predicted() -> None:
     """As numbers from aeon's own labels, which must be numbers; in words by a fitted learner."""
     (X,), (y,) = labeled_series(1)
     names = np.array(["rest", "run", "walk", "jump"], dtype=object)[y]
-    named = NamedSegmentLearner(emissions=NeighborFeatures(0), verbose=False)
+    named = NamedSegmentLearner(emissions=Neighbors(0), verbose=False)
     frozen = FrozenEstimator(named.fit([X], [names]))
     assert MetricSegmenter(frozen).fit(X.T).predict(X.T).tolist() == names.tolist()
     codes = 10 - y

@@ -10,9 +10,9 @@ from metriclearn import (
     ChangePointMetricLearner,
     Consensus,
     NamedSegmentLearner,
-    NeighborFeatures,
 )
 from metriclearn.baselines import FrameClassifier
+from metriclearn.views import Neighbors
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("sktime", reason="sktime is not installed; make integrations runs these tests")
@@ -84,7 +84,7 @@ def test_names_are_learned_and_predicted(names: list) -> None:
     X = pd.DataFrame(labeled_series(1)[0][0])
     X[0] -= np.repeat([0.0, 0.0, 0.0, -1.0], [25, 35, 20, 40])  # the second run like the first
     y = pd.DataFrame({"ilocs": SEGMENTS, "labels": names})
-    named = NamedSegmentLearner(emissions=NeighborFeatures(0), verbose=False)
+    named = NamedSegmentLearner(emissions=Neighbors(0), verbose=False)
     segmenter = MetricSegmenter(named).fit(X, y)
     assert sorted(segmenter.segmenter_.classes_) == sorted(set(names))
     found = segmenter.predict(X)
@@ -104,7 +104,7 @@ def test_names_of_frame_classifiers_and_consensus() -> None:
     X = pd.concat({i: pd.DataFrame(part) for i, part in enumerate(parts)})
     y = pd.concat(dict.fromkeys(range(3), pd.DataFrame({"ilocs": SEGMENTS, "labels": names})))
     frames = FrameClassifier(LogisticRegression(), 1)
-    named = NamedSegmentLearner(emissions=NeighborFeatures(0), verbose=False)
+    named = NamedSegmentLearner(emissions=Neighbors(0), verbose=False)
     both = Consensus({"frames": [frames], "named": [named]}, n_folds=3, verbose=False)
     for learner in (frames, both):
         segmenter = MetricSegmenter(learner).fit(X, y)

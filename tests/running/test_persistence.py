@@ -121,7 +121,7 @@ def test_feature_names_and_output_format(tmp_path) -> None:
 def test_names_in_an_array_of_objects_keep_their_types(tmp_path) -> None:
     """Numbers as names: 9 comes before 10, but "10" before "9"."""
     labels = [np.array([9, 10, 100], dtype=object)[y % 3] for y in YS]
-    learner = ml.NamedSegmentLearner(emissions=ml.NeighborFeatures(0)).fit(XS, labels)
+    learner = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(0)).fit(XS, labels)
     loaded = ml.load(ml.save(learner, tmp_path / "model.npz"))
     assert loaded.classes_.tolist() == learner.classes_.tolist() == [9, 10, 100]
     np.testing.assert_array_equal(loaded.predict(XS[0]), learner.predict(XS[0]))

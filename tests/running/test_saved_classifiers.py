@@ -24,7 +24,7 @@ CLASSIFIERS = {
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_round_trip(name: str, tmp_path) -> None:
-    emissions = ml.FramePosteriors(CLASSIFIERS[name], 1, n_folds=2)
+    emissions = ml.views.Posteriors(CLASSIFIERS[name], 1, n_folds=2)
     for learner in (
         FrameClassifier(CLASSIFIERS[name], 1),
         ml.NamedSegmentLearner(emissions=emissions),

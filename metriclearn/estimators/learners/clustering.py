@@ -155,6 +155,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     verbose : bool, optional
         Show a progress bar at once (True), never (False), or in a terminal if fitting takes longer
         than a few seconds (None).
+    view : view, optional
+        Turns rows into the rows that the learner sees, see :mod:`metriclearn.views`.
 
     Attributes
     ----------

@@ -17,7 +17,6 @@ from metriclearn.estimators.labelings import (
     read_labelings,
     read_names,
 )
-from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.stream import Streaming
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
@@ -26,8 +25,9 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.running.parameters import Of, OneOf, Real, Whole, shown
+from metriclearn.views.gaps import Labels
 from metriclearn.views.neighbors import StandardWindows
-from metriclearn.views.posteriors import LEAST, default_classifier
+from metriclearn.views.posteriors import LEAST, Posteriors, default_classifier
 
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
@@ -154,10 +154,8 @@ class FrameClassifier(Streaming, SegmenterWithoutMetric):
         if chosen == "tuned":
             alone = np.zeros(1, dtype=np.int64)
             units = read_groups(who, groups, len(arrays)) if len(arrays) > 1 else alone
-            folds = FramePosteriors(classifier, self.context, self.n_folds)
-            folds.fit(arrays, codes, units)
-            # The last column of the emissions is the constant.
-            held_out = [folds.held_out(array, i)[:, :-1] for i, array in enumerate(arrays)]
+            view = Posteriors(classifier, self.context, self.n_folds)
+            held_out = view.fit_transform(arrays, Labels(truths, codes, classes), units)
             chosen, losses = self._least_loss(held_out, truths)
         fitted.windows_ = StandardWindows.of(self.context, arrays)
         rows = np.vstack(list(map(fitted.windows_.transform, arrays)))[labels >= 0]

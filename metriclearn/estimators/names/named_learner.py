@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from metriclearn.estimators.learners.change_points import (
 )
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
-from metriclearn.estimators.names.emissions import NameWeights, NeighborFeatures
+from metriclearn.estimators.names.emissions import NameWeights, with_constant
 from metriclearn.estimators.names.probabilities import NameCalibration
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem.named_segments import (
@@ -39,6 +38,7 @@ from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, Pena
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
+from metriclearn.views.neighbors import Neighbors
 
 # τ for a weight of 1. Transitions are rarer than samples, so regularizers weigh τ less. The value
 # was chosen on left-out groups of training data of gaze, notes of a finch and activities.
@@ -65,22 +65,21 @@ class NamedSegmentLearner(ChangePointMetricLearner):
     Parameters
     ----------
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
-oracle, alternation, callbacks, n_jobs, executor, verbose
+oracle, alternation, callbacks, n_jobs, executor, verbose, view
         As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty cannot be a
         ``FeaturePenalty``.
-    emissions : NeighborFeatures or FramePosteriors
-        Computes φ of every sample. The probabilities of a classifier, ``FramePosteriors``, are
-        often better than the features themselves (``NeighborFeatures``).
+    emissions : view
+        Computes φ of every sample; a constant is added. The probabilities of a classifier,
+        ``Posteriors`` of :mod:`metriclearn.views`, are often better than the features themselves
+        (``Neighbors``).
     name_loss : float or None
         β. By default it is the number of segments in the training data, divided by the number of
         samples.
     transitions : bool
         Whether to learn the cost of a segment named c′ after a segment named c, in addition to λ.
-    neighbors_differ : bool
-        Whether two neighboring segments must have different names. Partial labels do not allow this
-        option. Both ``transitions`` and ``neighbors_differ`` make the exact search slower: each
-        sample takes O(C²), plus O(r + C) for every position that has not been pruned as a start of
-        the current segment. Computing margins takes one search for each boundary.
+        This makes the exact search slower: each sample takes O(C²), plus O(r + C) for every
+        position that has not been pruned as a start of the current segment. Computing margins takes
+        one search for each boundary.
 
     Attributes
     ----------
@@ -102,20 +101,20 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     Examples
     --------
-    >>> from metriclearn import NamedSegmentLearner, NeighborFeatures
+    >>> from metriclearn import NamedSegmentLearner
     >>> from metriclearn.datasets import load_example
     >>> bees = load_example("bees")
-    >>> learner = NamedSegmentLearner(emissions=NeighborFeatures(2))
+    >>> from metriclearn.views import Neighbors
+    >>> learner = NamedSegmentLearner(emissions=Neighbors(2))
     >>> learner.fit(bees.sequences, bees.labels).classes_.tolist()  # doctest: +SKIP
     ['left', 'right', 'waggle']
     """
 
     metric: Annotated[Metric, Of(Metric, "DiagonalMetric()")] = FullMetric()  # noqa: RUF009
     regularizer: Annotated[Regularizer, REGULARIZER] = SquaredFrobenius(1e-2)  # noqa: RUF009
-    emissions: Annotated[Any, Of("held_out", "NeighborFeatures()")] = NeighborFeatures()  # noqa: RUF009
+    emissions: Annotated[Any, Of("fit_transform", "Neighbors()")] = Neighbors()  # noqa: RUF009
     name_loss: Annotated[float | None, OneOf(None, Real())] = None
     transitions: bool = False
-    neighbors_differ: bool = False
     _: KW_ONLY
     penalty: Annotated[str | float, OneOf("learned", Real())] = "learned"
 
@@ -127,7 +126,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     @property
     def task(self) -> NamedSegmentations:
         """The task for sequences: a run of equal labels is a segment with this label as name."""
-        shared = ("emissions", "name_loss", "transitions", "neighbors_differ")
+        shared = ("emissions", "name_loss", "transitions")
         settings = {name: getattr(self, name) for name in shared}
         return NamedSegmentations(**self.settings, **settings)
 
@@ -211,7 +210,6 @@ class NamedSegmentations(Segmentations):
     emissions: Any
     name_loss: float | None = None
     transitions: bool = False
-    neighbors_differ: bool = False
     extra: ClassVar[str] = "names"
 
     def refusal_of(self, solver: Solver) -> str | None:
@@ -232,11 +230,6 @@ class NamedSegmentations(Segmentations):
         """
         training = super().read(X, y, executor)
         codes, classes = read_names(self.who, y, training.data, training.truths)
-        if self.neighbors_differ and any((row < 0).any() for row in codes):
-            raise ValueError(
-                f"{self.who} needs neighbors_differ=False for partial labels, because completed "
-                "segments may have the names of their neighbors."
-            )
         truths = named_truths(codes, training.truths)
         return replace(training, truths=truths, classes=classes)
 
@@ -269,31 +262,24 @@ class NamedSegmentations(Segmentations):
         return truths
 
     def _name_weights(self, training: Training) -> NameWeights:
-        """Fit the emissions. W is still 0, and so is τ, but for forbidden transitions (∞)."""
-        arrays, truths = training.data.arrays, training.truths
-        loss = self.loss(truths)
+        """Fit the emissions. W and τ are still 0."""
+        arrays, truths, classes = training.data.arrays, training.truths, training.classes
+        assert classes is not None
+        codes = list(map(self.loss(truths).codes, truths))
         groups = np.arange(len(truths)) if training.groups is None else training.groups
-        emissions = clone(self.emissions).fit(arrays, list(map(loss.codes, truths)), groups)
-        n_features = emissions.held_out(arrays[0][:1], 0).shape[1]
-        assert training.classes is not None
-        n_names = len(training.classes)
-        weights = NameWeights(
-            emissions, training.classes, n_features, np.zeros((n_names, n_features))
-        )
-        if not (self.transitions or self.neighbors_differ):
+        emissions = clone(self.emissions)
+        labels = Labels(truths, codes, classes)
+        rows = list(map(with_constant, emissions.fit_transform(arrays, labels, groups)))
+        n_names, n_features = len(classes), rows[0].shape[1]
+        nothing = np.zeros((n_names, n_features))
+        weights = NameWeights(emissions, classes, n_features, nothing, rows=rows)
+        if not self.transitions:
             return weights
-        transitions = np.zeros((n_names, n_names))
-        if self.neighbors_differ and n_names > 1:
-            np.fill_diagonal(transitions, np.inf)
-        unit = _TRANSITION if self.transitions else 0.0
-        return replace(weights, transitions=transitions, unit=unit)
+        return replace(weights, transitions=np.zeros((n_names, n_names)), unit=_TRANSITION)
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
-        samples = []
-        for i, array in enumerate(training.data.arrays):
-            emissions = partial(extra.emissions.held_out, index=i)
-            samples.append(NamedSamples(array, scale, emissions=emissions))
-        return samples
+        pairs = zip(training.data.arrays, extra.rows)
+        return [NamedSamples(array, scale, emissions=rows) for array, rows in pairs]
 
     def loss(self, truths: Sequence[Any]) -> NamedLoss:
         """Return the loss: ‖M − N‖² plus β for every sample with a wrong name."""
@@ -309,7 +295,7 @@ class NamedSegmentations(Segmentations):
         extra: Any = self._name_weights(training)
         metric = PenalizedMetric(self.metric, extra.n_columns)
         # Fitted classifiers stay in this process, because others need only their features.
-        terms["features"] = NamedFeatures(metric, replace(extra, emissions=None))
+        terms["features"] = NamedFeatures(metric, replace(extra, emissions=None, rows=None))
         terms["oracle"] = ConstrainedChangePoints(self.min_size)
         return {**terms, "loss": self.loss(training.truths)}, extra
 

@@ -237,10 +237,7 @@ class SegmentScore:
         if not isinstance(self.oracle, (ChangePoints, type(None))):
             return f"ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
         if self.names is not None and self.names.transitions is not None:
-            return (
-                "transitions=False and neighbors_differ=False for a stream, as its search has no "
-                "state for each name."
-            )
+            return "transitions=False for a stream, as its search has no state for each name."
         if hasattr(self.view, "kept") or (self.view is not None and self.view.reach is None):
             known = "a view that keeps all rows and reads a known number of neighbors for a stream"
             refusal = getattr(self.view, "refusal_of_streams", None)

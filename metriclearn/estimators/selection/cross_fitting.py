@@ -19,7 +19,6 @@ from sklearn.utils.validation import has_fit_parameter
 from tqdm import tqdm
 
 from metriclearn.estimators.labelings import read_labelings
-from metriclearn.estimators.names.emissions import FramePosteriors
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
 from metriclearn.estimators.names.named_learner import NamedSegmentLearner
 from metriclearn.estimators.scores.segment_score import tuned_penalty
@@ -28,6 +27,7 @@ from metriclearn.estimators.selection.auto import FAMILIES
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs
 from metriclearn.solvers.regularizers import SquaredFrobenius
+from metriclearn.views.posteriors import Posteriors
 
 # How fast weights fall with the loss: with 0 all weights are equal, and with the last power nearly
 # all weight is on the best member.
@@ -79,7 +79,7 @@ def default_members(named: bool = False, partial: bool = False) -> dict[str, lis
         frobenius = SquaredFrobenius(0.1)
         for name, classifier in (("logistic", linear), ("forest", forest)):
             members[f"{name}, Viterbi"] = [FrameClassifier(classifier, amount=4.0)]
-            emissions = FramePosteriors(classifier, n_folds=3)
+            emissions = Posteriors(classifier, n_folds=3)
             learner = NamedSegmentLearner(regularizer=frobenius, emissions=emissions)
             members[f"{name}, named"] = [learner]
     return members

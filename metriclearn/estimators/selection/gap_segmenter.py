@@ -57,7 +57,7 @@ class GapSegmenter(ComponentParameters):
     Parameters
     ----------
     learner : segmenter that reads every sample independently of its neighbors
-        A learner with a metric, ``NamedSegmentLearner(emissions=NeighborFeatures(context=0))``,
+        A learner with a metric, ``NamedSegmentLearner(emissions=Neighbors(context=0))``,
         ``Consensus(names=False)`` or ``EqualCuts()``. A learner is refused if it would read across
         gaps: with an encoder, with neighbors in time, or with penalties that depend on features.
         For such a learner, fill the gaps by :func:`~metriclearn.regular`.

@@ -205,14 +205,7 @@ def regularization_path(
         if warm.reason == "interrupted":
             break
     solutions = [step.solution_ for step in learners]
-    unfinished = [solution.relative_gap for solution in solutions if not solution.converged]
-    if unfinished:
-        remedy = "raise the solver's max_rounds or its tolerance"
-        if solutions[-1].reason == "interrupted":
-            remedy = f"call it again, it was interrupted at {len(solutions)} of {len(values)}"
-        early = f"{len(unfinished)} of its solutions early, at relative gaps up to"
-        sentence = f"regularization_path stopped {early} {max(unfinished):.2g}; {remedy}."
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+    _note_unfinished(solutions, len(values))
     return RegularizationPath(
         values[: len(solutions)],
         solutions,
@@ -222,6 +215,18 @@ def regularization_path(
         bool(learner.metric.polyhedral),
         scores,
     )
+
+
+def _note_unfinished(solutions: Sequence[Solution], wanted: int) -> None:
+    """Warn if some solutions of a path of ``wanted`` strengths stopped before their tolerance."""
+    unfinished = [solution.relative_gap for solution in solutions if not solution.converged]
+    if unfinished:
+        remedy = "raise the solver's max_rounds or its tolerance"
+        if solutions[-1].reason == "interrupted":
+            remedy = f"call it again, it was interrupted at {len(solutions)} of {wanted}"
+        early = f"{len(unfinished)} of its solutions early, at relative gaps up to"
+        sentence = f"regularization_path stopped {early} {max(unfinished):.2g}; {remedy}."
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
 
 
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
@@ -274,7 +279,7 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
         As in scikit-learn. By default there are 5 folds, or one for each sequence if there are
         fewer sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
-oracle, alternation, callbacks, n_jobs, executor, verbose
+oracle, alternation, callbacks, n_jobs, executor, verbose, view
         As in :class:`ChangePointMetricLearner`, but the strength of the regularizer is ignored.
 
     Attributes

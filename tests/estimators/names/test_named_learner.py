@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier
+from metriclearn.estimators.names.emissions import with_constant
 from metriclearn.indices import partition_loss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -37,7 +38,7 @@ NEW, TRUE = recordings(3, seed=1)
 
 def learner(**parameters) -> ml.NamedSegmentLearner:
     return ml.NamedSegmentLearner(
-        **{"emissions": ml.NeighborFeatures(1), "verbose": False} | parameters
+        **{"emissions": ml.views.Neighbors(1), "verbose": False} | parameters
     )
 
 
@@ -77,18 +78,16 @@ def test_metric_alone_is_the_special_case_without_names() -> None:
     assert named.solution_.objective == pytest.approx(plain.solution_.objective, rel=1e-4)
 
 
-class Nothing(ml.NeighborFeatures):
+class Nothing(ml.views.plain.PlainView):
     """Emissions that say nothing."""
 
-    def transform(self, X):
+    def rows(self, X):
         return np.zeros((len(X), 1))
 
 
 WAYS = {
     "plain": {},
     "transitions": {"transitions": True},
-    "differ": {"neighbors_differ": True},
-    "both": {"transitions": True, "neighbors_differ": True},
 }
 
 
@@ -140,7 +139,7 @@ def test_certificate_against_a_general_solver(way: str) -> None:
     arrays = [rng.normal(size=(T, 2)) for _ in range(3)]
     codes = [np.array(row) for row in ([0, 1, 1, 0], [1, 1, 0, 0], [0, 1, 0, 0])]
     model = learner(
-        emissions=ml.NeighborFeatures(0),
+        emissions=ml.views.Neighbors(0),
         regularizer=ml.SquaredFrobenius(0.3),
         name_loss=0.4,
         standardize=False,
@@ -152,7 +151,7 @@ def test_certificate_against_a_general_solver(way: str) -> None:
     tau, penalty = cvxpy.Variable((C, C)), cvxpy.Variable(nonneg=True)
     risk, constraints = cvxpy.Variable(3), [] if unit else [tau == 0]
     for i, (rows, code) in enumerate(zip(arrays, codes)):
-        rows, phi = rows - rows.mean(axis=0), windows.transform(rows)
+        rows, phi = rows - rows.mean(axis=0), with_constant(windows.transform([rows])[0])
 
         def score(labels, names, rows=rows, phi=phi):
             M, one = equivalence_matrix(labels), np.eye(C)[np.array(names)[labels]]
@@ -166,8 +165,6 @@ def test_certificate_against_a_general_solver(way: str) -> None:
         for ends in all_segmentations(T):
             labels = labels_of(ends)
             for names in map(np.array, product(range(C), repeat=len(ends))):
-                if model.neighbors_differ and np.any(names[1:] == names[:-1]):
-                    continue
                 loss = np.sum((equivalence_matrix(labels) - N) ** 2)
                 loss += 0.4 * np.sum(names[labels] != code)
                 constraints.append(risk[i] >= (loss + score(labels, names) - own) / T)
@@ -247,22 +244,16 @@ def test_posteriors_are_held_out() -> None:
 
     codes = [np.searchsorted(NAMES.astype(str), y.astype(str)) for y in Y]
     groups = np.array([0, 0, 1, 1, 2, 2])
-    posteriors = ml.FramePosteriors(KNeighborsClassifier(1), context=0, n_folds=3)
-    posteriors.fit(X, codes, groups)
-    folds = [set(one.tolist()) for one in posteriors.fold_of_]
-    assert [len(folds[i] | folds[i + 1]) for i in (0, 2, 4)] == [1] * 3
-    alone = ml.FramePosteriors(KNeighborsClassifier(1), context=0, n_folds=3)
-    alone.fit(X[:1], codes[:1], groups[:1])  # parts of the single recording are left out
-    assert np.unique(alone.fold_of_[0]).tolist() == [0, 1, 2]
-    assert np.mean(alone.held_out(X[0], 0)[:, :3].argmax(axis=1) == codes[0]) < 0.999
-    held_out = np.mean(
-        [
-            np.mean(posteriors.held_out(x, i)[:, :3].argmax(axis=1) == code)
-            for i, (x, code) in enumerate(zip(X, codes))
-        ]
-    )
-    assert held_out < 0.999  # one nearest neighbor is always right about samples it has seen
-    model = learner(emissions=ml.FramePosteriors(KNeighborsClassifier(9), context=1))
+    labels = ml.views.Labels(list(map(ml.Partition.from_runs, Y)), codes, NAMES)
+    for places in (slice(None), slice(1)):  # parts of a single recording are left out
+        view = ml.views.Posteriors(KNeighborsClassifier(1), context=0, n_folds=3)
+        chosen = labels.subset(np.arange(6)[places])
+        rows = view.fit_transform(X[places], chosen, groups[places])
+        pairs = zip(rows, chosen.codes or ())
+        right = np.mean([np.mean(one.argmax(axis=1) == code) for one, code in pairs])
+        assert right < 0.999  # one nearest neighbor is always right about samples it has seen
+    groups = np.array([0, 0, 1, 1, 2, 2])
+    model = learner(emissions=ml.views.Posteriors(KNeighborsClassifier(9), context=1))
     assert accuracy(model.fit(X, Y, groups=groups)) > 0.95
 
 
@@ -271,11 +262,12 @@ def test_a_part_without_which_one_name_is_left_is_predicted_by_all_samples() -> 
 
     codes = [np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0])]
     arrays = [code[:, None] + np.array([[0.0], [0.1], [0.2], [0.3]]) for code in codes]
-    few = ml.FramePosteriors(GaussianNB(), context=0).fit(arrays, codes)
-    whole, other = (few.models_[folds[0]] for folds in few.fold_of_)
-    np.testing.assert_array_equal(whole.class_count_, [6, 2])
-    np.testing.assert_array_equal(other.class_count_, [2, 2])
-    assert few.held_out(arrays[0], 0)[:, :2].argmax(axis=1).tolist() == codes[0].tolist()
+    few = ml.views.Posteriors(GaussianNB(), context=0)
+    labels = ml.views.Labels(list(map(ml.Partition.from_runs, codes)), codes, np.array(["a", "b"]))
+    rows = few.fit_transform(arrays, labels)
+    counts = sorted(model.class_count_.tolist() for model in few.models_)
+    assert counts == [[2, 2], [6, 2]]
+    assert rows[0].argmax(axis=1).tolist() == codes[0].tolist()
 
 
 def cycles(count: int, seed: int):
@@ -292,7 +284,7 @@ def cycles(count: int, seed: int):
 def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
     train, test = cycles(8, 0), cycles(6, 1)
     weak = ml.SquaredFrobenius(1e-3)
-    plain, models = learner(emissions=ml.NeighborFeatures(0), regularizer=weak), {}
+    plain, models = learner(emissions=ml.views.Neighbors(0), regularizer=weak), {}
     for way in WAYS:
         models[way] = clone(plain).set_params(**WAYS[way]).fit(*train)
     right = {way: accuracy(model, *test) for way, model in models.items()}
@@ -316,18 +308,15 @@ def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
     assert both.tune_penalty(*train).score(*test) == pytest.approx(before, abs=0.1)
 
 
-def test_neighbors_that_differ_need_all_labels() -> None:
+def test_transitions_are_learned_from_partial_labels() -> None:
     partial = [np.where(np.arange(90) < 20, labels, None) for labels in Y]
     partial = [np.array([-1 if name is None else name for name in one], object) for one in partial]
-    with pytest.raises(ValueError, match="needs neighbors_differ=False for partial labels"):
-        learner(neighbors_differ=True).fit(X, partial)
     assert accuracy(learner(transitions=True).fit(X, partial)) > 0.9
 
 
-@pytest.mark.parametrize("way", ["transitions", "differ"])
-def test_costs_between_names_refuse_a_stream(way: str) -> None:
-    model = learner(**WAYS[way]).fit(X[:2], Y[:2])
-    words = "needs transitions=False and neighbors_differ=False for a stream, as its search has no"
+def test_costs_between_names_refuse_a_stream() -> None:
+    model = learner(transitions=True).fit(X[:2], Y[:2])
+    words = "needs transitions=False for a stream, as its search has no"
     with pytest.raises(ValueError, match=f"NamedSegmentLearner {words} state for each name"):
         model.stream()
 
@@ -355,7 +344,7 @@ def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
         return arrays, labels
 
     train, held_out, test = noisy(10), noisy(20), noisy(60)
-    model = learner(emissions=ml.NeighborFeatures(0)).fit(*train)
+    model = learner(emissions=ml.views.Neighbors(0)).fit(*train)
     with pytest.raises(ValueError, match=r"needs calibrate\(X, y\) after fit"):
         model.predict_proba(test[0])
     model.calibrate(*held_out)
@@ -437,8 +426,8 @@ def test_a_single_name_is_refused() -> None:
     same = [np.zeros_like(y, dtype=int) for y in Y]
     with pytest.raises(ValueError, match="FrameClassifier needs two names and more"):
         FrameClassifier().fit(X, same)
-    with pytest.raises(ValueError, match="FramePosteriors needs samples of two names"):
-        learner(emissions=ml.FramePosteriors()).fit(X, same)
+    with pytest.raises(ValueError, match=r"Posteriors needs .*two names"):
+        learner(emissions=ml.views.Posteriors()).fit(X, same)
 
 
 def test_groups_and_folds_are_checked() -> None:
@@ -459,9 +448,7 @@ def test_frames_far_from_the_training_data() -> None:
 @pytest.mark.parametrize("context", [0, 1, 4])
 def test_scores_of_neighbors_need_no_wide_array(context: int) -> None:
     """They are the product of the emission features with the learned weights."""
-    learner = ml.NamedSegmentLearner(emissions=ml.NeighborFeatures(context), verbose=False).fit(
-        X, Y
-    )
+    learner = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(context), verbose=False).fit(X, Y)
     weights = learner.name_weights_
     for signal in (X[0], X[0][:3]):
         expected = weights.emissions.transform(signal) @ weights.coef.T

@@ -8,9 +8,10 @@ from experiments.harness.comparison import case_of, group_folds
 from experiments.harness.scoring import squared_norm
 from experiments.league.unseen import OverProbabilities, cut_out, name_parts, without_parts
 from experiments.studies.fewer_labels import drawn, minutes_cases
-from metriclearn import Consensus, FramePosteriors, Partition
+from metriclearn import Consensus, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences
+from metriclearn.views import Posteriors
 
 NAMES = "abcdef"
 
@@ -61,7 +62,7 @@ def test_parts_of_the_names_are_left_out_of_training_and_of_folds() -> None:
 @pytest.mark.parametrize("with_features", [False, True])
 def test_probabilities_of_known_names_find_segments_of_new_ones(with_features: bool) -> None:
     known, test = recordings(names="abcd"), recordings(2, seed=1)
-    posteriors = FramePosteriors(GaussianNB(), context=0, n_folds=2)
+    posteriors = Posteriors(GaussianNB(), context=0, n_folds=2)
     model = OverProbabilities(TunedSegmenter(Euclidean()), posteriors, with_features)
     model.fit(known.sequences, known.labels, groups=known.groups)
     truths = [Partition.from_runs(labels) for labels in test.labels]
