@@ -131,8 +131,9 @@ def recordings_of(data: LabeledSequences, rate: float) -> list[Recording]:
 def corrections(count: int, run: Run) -> Row:
     """Measure the processor seconds from a correction to the new segmentations, if ``count`` evenly
     spread twentieths of each recording are labeled."""
-    n, T = (2, 2000) if run.tiny else (10, 20000)
-    data = make_change_points(n, T, 36, 36, (T // 200, T // 200), jump=0.5, random_state=0)
+    n, T, length = (2, 2000, 40) if run.tiny else (10, 20000, 200)
+    counts = T // length, T // length
+    data = make_change_points(n, T, 36, 36, counts, jump=0.5, random_state=0)
     compile_programs()
     group, said = (
         Group(recordings_of(data, _RATE), patience=_PATIENCE),
