@@ -125,7 +125,7 @@ def hausdorff(
     a, b, n = _change_points(true, pred, n_samples)
     if len(a) == 0 or len(b) == 0:
         return 0.0 if len(a) == len(b) else math.inf
-    distance = float(max(_farthest(a, b), _farthest(b, a)))
+    distance = float(max(distances(a, b).max(), distances(b, a).max()))
     return distance / n if normalized else distance
 
 
@@ -172,10 +172,8 @@ def precision_recall(
     Truong, Oudre & Vayatis, Selective review of offline change point detection methods, Signal
     Processing 167, 2020, section 3.
     """
-    from metriclearn.indices.kernels import margin_matches
-
     a, b, _ = _change_points(true, pred, n_samples)
-    matches = int(margin_matches(a, b, float(margin)))
+    matches = len(match(a, b, margin))
     precision = matches / len(b) if len(b) else 1.0
     recall = matches / len(a) if len(a) else 1.0
     return PrecisionRecall(precision, recall)
@@ -352,6 +350,41 @@ def annotation_error(
     return AnnotationError(rate, positives, negatives, len(rows))
 
 
+def match(a: NDArray, b: NDArray, tolerance: float) -> list[tuple[int, int]]:
+    """Match points of two sorted arrays one to one, as many as possible, and list the pairs (i, j).
+
+    The points a[i] and b[j] may be matched if they are at most ``tolerance`` apart. To match the
+    first two points that may be matched is optimal, because the tolerance is the same for all
+    points. It takes O(r + s) time for r and s points.
+    """
+    right, pairs, j = b.tolist(), [], 0
+    for i, place in enumerate(a.tolist()):
+        while j < len(right) and right[j] < place - tolerance:
+            j += 1
+        if j < len(right) and abs(right[j] - place) <= tolerance:
+            pairs.append((i, j))
+            j += 1
+    return pairs
+
+
+def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_]:
+    """Tell for each place whether another is at most ``tolerance`` away. ``others`` are sorted."""
+    return distances(places, others) <= tolerance
+
+
+def distances(places: NDArray, others: NDArray) -> NDArray:
+    """Return the distance from each place to the nearest of ``others``, which are sorted.
+
+    The distance is infinite if there are no others. It takes O(r log s) time.
+    """
+    if len(others) == 0:
+        return np.full(len(places), np.inf)
+    right = np.searchsorted(others, places)
+    after = np.abs(others[np.minimum(right, len(others) - 1)] - places)
+    before = np.abs(places - others[np.maximum(right - 1, 0)])
+    return np.minimum(after, before)
+
+
 def _annotations(who: str, true: Any) -> list[Any]:
     """List the segmentations by all annotators.
 
@@ -385,14 +418,6 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
         if nearest is not None and abs(left[nearest] - start) <= margin:
             del left[nearest]
     return len(pred) - len(left)
-
-
-def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Return the largest distance from a point in a to the nearest in b. Both are sorted."""
-    right = np.searchsorted(b, a)
-    after = np.abs(b[np.minimum(right, len(b) - 1)] - a)
-    before = np.abs(a - b[np.maximum(right - 1, 0)])
-    return int(np.max(np.minimum(after, before)))
 
 
 def _change_points(
