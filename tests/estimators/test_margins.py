@@ -65,9 +65,7 @@ def test_calibration_is_kept_in_files_and_not_for_another_metric(
     learner.calibrate(DATA.sequences, DATA.labels, tolerance=2)
     margins = learner.boundary_margins(DATA.sequences)
     truths = [ml.Partition.from_runs(labels) for labels in DATA.labels]
-    right = [
-        near(m.change_points[:-1], t.change_points[:-1], 2) for m, t in zip(margins, truths)
-    ]
+    right = [near(m.change_points[:-1], t.change_points[:-1], 2) for m, t in zip(margins, truths)]
     given = np.concatenate([m.probabilities for m in margins])
     assert given.mean() == pytest.approx(np.concatenate(right).mean())  # isotonic keeps the mean
     again = ml.load(learner.save(tmp_path / "model.npz"))
