@@ -220,12 +220,7 @@ def covering(
     """
     covered = []
     for one in _annotations("covering", true):
-        segments, predicted = (
-            given
-            if isinstance(given, Partition)
-            else Partition.from_change_points(given, n_samples)
-            for given in (one, pred)
-        )
+        segments, predicted = (_partition(given, n_samples) for given in (one, pred))
         rows, columns, counts = segments.intersections(predicted)
         shares = counts / (segments.sizes[rows] + predicted.sizes[columns] - counts)
         best = np.maximum.reduceat(shares, np.flatnonzero(np.diff(rows, prepend=-1)))
@@ -278,7 +273,8 @@ def f_measure(
     algorithms", arXiv:2003.06222, 2020.
     """
     pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
-    marked, predicted = [_starts(ends) for ends, _, _ in pairs], sorted(_starts(pairs[0][1]))
+    # every segmentation also begins with a change-point, at 0
+    marked, predicted = [{*a.tolist(), 0} for a, _, _ in pairs], [0, *pairs[0][1].tolist()]
     every: set[int] = set()
     for start in chain(*marked):  # one by one: set.update would order the set differently
         every.add(start)
@@ -324,7 +320,7 @@ def annotation_error(
     T. D. Hocking, G. Rigaill, J.-P. Vert and F. Bach, "Learning sparse penalties for change-point
     detection using max margin interval regression", ICML 2013.
     """
-    ends = _ends(change_points, n_samples)
+    ends = _partition(change_points, n_samples).change_points
     listed = isinstance(regions, Iterable) and getattr(regions, "ndim", 1) > 0
     rows: list[Any] = list(regions) if listed else [regions]
 
@@ -396,13 +392,6 @@ def _annotations(who: str, true: Any) -> list[Any]:
     return marked
 
 
-def _starts(change_points: NDArray[np.int64]) -> set[int]:
-    """Return the first samples of all segments: 0 and the change-points, which do not include n."""
-    starts = set(change_points.tolist())
-    starts.add(0)
-    return starts
-
-
 def _detected(true: set[int], pred: list[int], margin: float) -> int:
     """Match true with predicted change-points greedily, and return the number of matches.
 
@@ -424,7 +413,7 @@ def _change_points(
     true: ArrayLike | Partition, pred: ArrayLike | Partition, n_samples: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return the sorted change-points of each segmentation without n, and the number n."""
-    a, b = _ends(true, n_samples), _ends(pred, n_samples)
+    a, b = (_partition(given, n_samples).change_points for given in (true, pred))
     if a[-1] != b[-1]:
         raise ValueError(
             "Comparing change-points needs two segmentations of the same samples, got last "
@@ -433,8 +422,6 @@ def _change_points(
     return a[:-1], b[:-1], int(a[-1])
 
 
-def _ends(change_points: ArrayLike | Partition, n_samples: int | None) -> NDArray[np.int64]:
-    """Return the sorted change-points, including n at the end."""
-    if isinstance(change_points, Partition):
-        return change_points.change_points
-    return Partition.from_change_points(change_points, n_samples).change_points
+def _partition(given: ArrayLike | Partition, n_samples: int | None) -> Partition:
+    """Return a segmentation that is given by its change-points or as a Partition."""
+    return given if isinstance(given, Partition) else Partition.from_change_points(given, n_samples)

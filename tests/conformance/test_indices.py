@@ -1,5 +1,7 @@
 """Laws of every listed index of two partitions. A new index is tried without a change here."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,23 @@ from tests.strategies import labelings
 
 LISTED = registered.listed_indices()
 CLOSE = {"abs": 1e-12, "rel": 1e-12}
+METRICS: list[Callable[..., float]] = [
+    indices.variation_of_information,
+    indices.normalized_variation_of_information,
+    indices.misclassification_error,
+]
+ZERO_TO_ONE = ("rand", "jaccard", "fowlkes_mallows", "normalized_mutual_info")
+# (lowest, highest) value over all pairs of partitions of n samples into K and K' clusters
+RANGES: dict[str, Callable[[int, int, int], tuple[float, float]]] = {
+    **{f"{name}_score": lambda n, K, L: (0.0, 1.0) for name in ZERO_TO_ONE},
+    "adjusted_rand_score": lambda n, K, L: (-0.5, 1.0),
+    "mutual_info_score": lambda n, K, L: (0.0, math.log(min(K, L))),
+    "adjusted_mutual_info_score": lambda n, K, L: (-1.0, 1.0),
+    "variation_of_information": lambda n, K, L: (0.0, min(math.log(n), 2 * math.log(max(K, L)))),
+    "normalized_variation_of_information": lambda n, K, L: (0.0, 1.0),
+    "misclassification_error": lambda n, K, L: (0.0, 1 - 1 / max(K, L)),
+    "partition_loss": lambda n, K, L: (0.0, (K + L - 2) / n),
+}
 pairs = settings(max_examples=50, deadline=None)
 
 
@@ -67,6 +86,37 @@ def test_tables_partitions_segmentations_and_ignored_samples_give_the_same_value
             assert index.function(a, b, ignore_label=5) == expected, name
 
 
+@pairs
+@given(labelings(2))
+def test_ranges(pair: list[list[int]]) -> None:
+    a, b = pair
+    for name, limits in RANGES.items():
+        low, high = limits(len(a), len(set(a)), len(set(b)))
+        assert low - 1e-12 <= getattr(indices, name)(a, b) <= high + 1e-12, name
+
+
+@pairs
+@given(labelings(2))
+def test_only_equal_partitions_are_perfect(pair: list[list[int]]) -> None:
+    same = indices.contingency_table(*pair).equal
+    for index in (*METRICS, indices.partition_loss):
+        assert same == (index(*pair) == 0.0), index.__name__
+    assert same == (indices.rand_score(*pair) == 1.0)
+    assert indices.mutual_info_score(pair[0], pair[0]) == indices.entropy(pair[0])
+
+
+@pairs
+@given(labelings(3))
+def test_triangle_inequality(triple: list[list[int]]) -> None:
+    a, b, c = triple
+    for metric in METRICS:
+        assert metric(a, c) <= metric(a, b) + metric(b, c) + 1e-12, metric.__name__
+    # the loss is a squared metric
+    assert math.sqrt(indices.partition_loss(a, c)) <= (
+        math.sqrt(indices.partition_loss(a, b)) + math.sqrt(indices.partition_loss(b, c)) + 1e-12
+    )
+
+
 def test_compare_is_every_index_of_one_table() -> None:
     a, b = [0, 0, 1, 1, 2, 2], ["x", "x", "x", "y", "y", "y"]
     values = indices.compare(a, b)
@@ -89,3 +139,48 @@ def test_a_decorated_function_of_labelings_is_an_index(monkeypatch: Any) -> None
     assert purity(contingency=[[1, 1], [0, 1]], power=2.0) == pytest.approx(4 / 9)
     assert purity([0, 0, 1, -1], [0, 1, 1, 0], ignore_label=-1) == pytest.approx(2 / 3)
     assert set(registered.listed_indices()) == {*LISTED, "purity"}
+
+
+# Indices of one clustering and its points
+
+INTERNAL = [
+    indices.davies_bouldin_score,
+    indices.calinski_harabasz_score,
+    indices.silhouette_score,
+    indices.dunn_score,
+]
+
+
+@pytest.fixture
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 120)
+    return rng.normal(size=(120, 3)) + 2 * labels[:, None], labels
+
+
+@pytest.mark.parametrize("index", INTERNAL)
+def test_names_and_order_do_not_matter_and_distances_are_invariant(index, blobs) -> None:
+    X, labels = blobs
+    value = index(X, labels)
+    order = np.random.default_rng(2).permutation(len(X))
+    assert index(X[order], [f"c{label}" for label in labels[order]]) == pytest.approx(value)
+    rotation, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))
+    assert index(7 * X @ rotation + 100, labels) == pytest.approx(value)
+    X = np.round(X * 2**20) / 2**20  # so that a shift far from the origin is exact
+    assert index(X + 2.0**20, labels) == pytest.approx(index(X, labels), rel=1e-9)
+
+
+@pytest.mark.parametrize("index", INTERNAL)
+def test_learned_metrics(index, blobs) -> None:
+    X, labels = blobs
+    L = np.random.default_rng(4).normal(size=(3, 2))
+    expected = index(X @ L, labels)
+    assert index(X, labels, metric=L @ L.T) == pytest.approx(expected)
+
+    class Learner:
+        def transform(self, X: np.ndarray) -> np.ndarray:
+            return X @ L
+
+    assert index(X, labels, metric=Learner()) == pytest.approx(expected)
+    weights = np.array([4.0, 0.0, 1.0])
+    assert index(X, labels, metric=weights) == pytest.approx(index(X * np.sqrt(weights), labels))
