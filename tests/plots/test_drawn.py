@@ -27,22 +27,10 @@ FALLING = np.outer([3.0, 2.0, 0.0], np.arange(1.0, 9.0))[::-1]
 FOLDS = [[1.0, 3.0], [5.0, 5.0], [6.0, 6.0]]
 TRACE = {"objective": [5.0, 3.0, 4.0, 2.0], "lower_bound": [-np.inf, 0.0, -1.0, 1.5]}
 FREE = {"objective": [4.0, 3.0]}
-TIMED = {
-    "objective": [4.0, 2.0],
-    "lower_bound": [0.0, 1.9],
-    "passes": [2.0, 4.0],
-    "seconds": [0.1, 0.2],
-    "scale": 10.0,
-}
-SLOW = {
-    "objective": [4.0, 3.0, 2.0],
-    "lower_bound": [0.0, 1.0, 1.9],
-    "passes": [2.0, 90.0, 400.0],
-    "seconds": [0.1, 5.0, 20.0],
-    "scale": 10.0,
-}
+COLUMNS = ("objective", "lower_bound", "passes", "seconds", "scale")
+TIMED = dict(zip(COLUMNS, ([4.0, 2.0], [0.0, 1.9], [2.0, 4.0], [0.1, 0.2], 10.0)))
+SLOW = dict(zip(COLUMNS, ([4.0, 3.0, 2.0], [0.0, 1.0, 1.9], [2, 90, 400], [0.1, 5, 20], 10.0)))
 POOR = {"objective": [10.0, 2.0, 1.0], "lower_bound": [-1e9, -1e3, 0.9]}
-BOUND = "proven within 25.0 % of the optimum"
 LIMITS = [[0.0, 1.0], [1.0, 6.0], [6.0, np.inf]]
 SPARSE = np.zeros(300)
 SPARSE[[7, 100, 250]] = [90.0, 9.0, 1.0]
@@ -51,12 +39,9 @@ LOW_RANK = FACTOR @ FACTOR.T
 LARGEST = np.sort(np.argsort(-np.sum(FACTOR**2, axis=1))[:30])
 TRUTH = [(0.0, 30.0, "speech"), (30.0, 100.0, "music")]
 HEARD = [(0.0, 40.0, "speech"), (40.0, 100.0, "music")]
-PARTS = {"t": [(0.0, 30.0, ""), (30.0, 60.0, "")], "p": [(0.0, 33.0, ""), (33.0, 60.0, "")]}
 SIGNAL = np.repeat([0.0, 2.0, 0.0], 40)
 REGIONS = [Region(0, 30, NO_CHANGE), Region(35, 46, EXACTLY_ONE), Region(90, 118, NO_CHANGE)]
 POINTS = np.arange(12.0).reshape(6, 2)
-SPIKE = np.where(np.arange(50_000) == 31_234, 1.0, 0.0)
-TOLD = [0.1, 0.3, 0.8, 1.0], [False, False, True, False]
 
 
 def message_of(figure: Figure) -> str:
@@ -192,7 +177,12 @@ def test_what_is_drawn(read: Callable[[], Any], expected: Any) -> None:
 
 
 def test_long_signals_keep_their_extremes() -> None:
-    filled = segmentation({"truth": [50_000]}, SPIKE).collections[-1].get_paths()[0].vertices
+    filled = (
+        segmentation({"truth": [50_000]}, np.arange(50_000) == 31_234)
+        .collections[-1]
+        .get_paths()[0]
+        .vertices
+    )
     assert len(filled) < 5000
     assert filled[np.argmin(filled[:, 1]), 0] == pytest.approx(31_234, abs=30)
 
