@@ -13,7 +13,7 @@ import metriclearn.indices as indices
 def random_graph(rng: np.random.Generator, n: int, *, weighted: bool = False) -> np.ndarray:
     A = np.triu(rng.random((n, n)) < 0.4, 1) * (rng.random((n, n)) if weighted else 1.0)
     A[0, 1] = 1.0
-    return A + A.T
+    return A + A.T + np.diag(rng.random(n) < 0.3)
 
 
 def literal_vin(A: np.ndarray, a: list, b: list) -> float:

@@ -97,6 +97,7 @@ def test_critical_values_are_consistent_with_exact_p() -> None:
     assert indices.mann_whitney_critical(9, 10) == 20  # a printed table: 21
     assert indices.mann_whitney_critical(17, 14) == 69  # a printed table: 67
     assert indices.mann_whitney_critical(1, 5) is None
+    assert indices.mann_whitney_critical(3, 3, 0.1) == 0  # exactly the level
 
 
 def test_mann_whitney_edges() -> None:
