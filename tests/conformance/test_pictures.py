@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from metriclearn import plots
-from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, Region
+from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
 
 POINTS = np.arange(12.0).reshape(6, 2)
 STRIPS = {"truth": [30, 70, 100], "ours": [31, 70, 100], "euclidean": [30, 50, 100]}

@@ -17,7 +17,8 @@ from numpy.testing import assert_allclose
 from metriclearn import ChangePointMetricLearner, FullMetric, Trace, plots
 from metriclearn.baselines import Euclidean, PenaltyLearner
 from metriclearn.plots.canvas import PALETTE, number, shorten
-from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
 from tests.training import XS, YS, learn
 
 STRIPS = {"truth": [30, 70, 100], "ours": [31, 70, 100], "euclidean": [30, 50, 100]}
