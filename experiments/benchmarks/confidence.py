@@ -26,8 +26,8 @@ from experiments.harness.comparison import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
-from metriclearn.estimators.scores.confidence import true_changes
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.indices.boundaries import near
 from metriclearn.plots import expected_calibration_error, plot_reliability
 
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
@@ -75,7 +75,9 @@ def probabilities(case: tuple[str, float], run: Run) -> Row:
     model.calibrate(train.sequences, train.labels, tolerance)
     margins = model.boundary_margins(test.sequences)
     truths = [Partition.from_runs(labels) for labels in test.labels]
-    true = [true_changes(m.change_points, t, tolerance) for m, t in zip(margins, truths)]
+    true = [
+        near(m.change_points[:-1], t.change_points[:-1], tolerance) for m, t in zip(margins, truths)
+    ]
     given, outcomes = np.concatenate([m.probabilities for m in margins]), np.concatenate(true)
     if case == ("ours", _DRAWN):
         run.kept |= {"probabilities": given, "outcomes": outcomes}

@@ -30,6 +30,7 @@ from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.scores.confidence import Calibration, uncalibrated
+from metriclearn.indices.boundaries import match
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
@@ -205,7 +206,7 @@ class _Trial:
         relative = found.losses / model.learner.penalty_
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
-        agreed = _agreeing(found.change_points[:-1], truth.change_points[:-1], tolerance)
+        agreed = len(match(found.change_points[:-1], truth.change_points[:-1], tolerance))
         check = Check(1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed)
         named, _ = model.named(X, found.change_points)
         sizes, known = np.diff(found.change_points, prepend=0), names != ""
@@ -352,17 +353,6 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
     middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
     cuts = [start, *middles, int(ends[-1])]
     return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
-
-
-def _agreeing(found: NDArray, truth: NDArray, tolerance: int) -> int:
-    """Count the pairs of boundaries, at most ``tolerance`` rows apart, in a one-to-one match."""
-    count, place = 0, 0
-    for change in truth.tolist():
-        while place < len(found) and found[place] < change - tolerance:
-            place += 1
-        if place < len(found) and found[place] <= change + tolerance:
-            count, place = count + 1, place + 1
-    return count
 
 
 def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:

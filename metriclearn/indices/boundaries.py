@@ -125,7 +125,7 @@ def hausdorff(
     a, b, n = _change_points(true, pred, n_samples)
     if len(a) == 0 or len(b) == 0:
         return 0.0 if len(a) == len(b) else math.inf
-    distance = float(max(_farthest(a, b), _farthest(b, a)))
+    distance = float(max(distances(a, b).max(), distances(b, a).max()))
     return distance / n if normalized else distance
 
 
@@ -172,10 +172,8 @@ def precision_recall(
     Truong, Oudre & Vayatis, Selective review of offline change point detection methods, Signal
     Processing 167, 2020, section 3.
     """
-    from metriclearn.indices.kernels import margin_matches
-
     a, b, _ = _change_points(true, pred, n_samples)
-    matches = int(margin_matches(a, b, float(margin)))
+    matches = len(match(a, b, margin))
     precision = matches / len(b) if len(b) else 1.0
     recall = matches / len(a) if len(a) else 1.0
     return PrecisionRecall(precision, recall)
@@ -222,12 +220,7 @@ def covering(
     """
     covered = []
     for one in _annotations("covering", true):
-        segments, predicted = (
-            given
-            if isinstance(given, Partition)
-            else Partition.from_change_points(given, n_samples)
-            for given in (one, pred)
-        )
+        segments, predicted = (_partition(given, n_samples) for given in (one, pred))
         rows, columns, counts = segments.intersections(predicted)
         shares = counts / (segments.sizes[rows] + predicted.sizes[columns] - counts)
         best = np.maximum.reduceat(shares, np.flatnonzero(np.diff(rows, prepend=-1)))
@@ -280,7 +273,8 @@ def f_measure(
     algorithms", arXiv:2003.06222, 2020.
     """
     pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
-    marked, predicted = [_starts(ends) for ends, _, _ in pairs], sorted(_starts(pairs[0][1]))
+    # every segmentation also begins with a change-point, at 0
+    marked, predicted = [{*a.tolist(), 0} for a, _, _ in pairs], [0, *pairs[0][1].tolist()]
     every: set[int] = set()
     for start in chain(*marked):  # one by one: set.update would order the set differently
         every.add(start)
@@ -326,7 +320,7 @@ def annotation_error(
     T. D. Hocking, G. Rigaill, J.-P. Vert and F. Bach, "Learning sparse penalties for change-point
     detection using max margin interval regression", ICML 2013.
     """
-    ends = _ends(change_points, n_samples)
+    ends = _partition(change_points, n_samples).change_points
     listed = isinstance(regions, Iterable) and getattr(regions, "ndim", 1) > 0
     rows: list[Any] = list(regions) if listed else [regions]
 
@@ -352,6 +346,41 @@ def annotation_error(
     return AnnotationError(rate, positives, negatives, len(rows))
 
 
+def match(a: NDArray, b: NDArray, tolerance: float) -> list[tuple[int, int]]:
+    """Match points of two sorted arrays one to one, as many as possible, and list the pairs (i, j).
+
+    The points a[i] and b[j] may be matched if they are at most ``tolerance`` apart. To match the
+    first two points that may be matched is optimal, because the tolerance is the same for all
+    points. It takes O(r + s) time for r and s points.
+    """
+    right, pairs, j = b.tolist(), [], 0
+    for i, place in enumerate(a.tolist()):
+        while j < len(right) and right[j] < place - tolerance:
+            j += 1
+        if j < len(right) and abs(right[j] - place) <= tolerance:
+            pairs.append((i, j))
+            j += 1
+    return pairs
+
+
+def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_]:
+    """Tell for each place whether another is at most ``tolerance`` away. ``others`` are sorted."""
+    return distances(places, others) <= tolerance
+
+
+def distances(places: NDArray, others: NDArray) -> NDArray:
+    """Return the distance from each place to the nearest of ``others``, which are sorted.
+
+    The distance is infinite if there are no others. It takes O(r log s) time.
+    """
+    if len(others) == 0:
+        return np.full(len(places), np.inf)
+    right = np.searchsorted(others, places)
+    after = np.abs(others[np.minimum(right, len(others) - 1)] - places)
+    before = np.abs(places - others[np.maximum(right - 1, 0)])
+    return np.minimum(after, before)
+
+
 def _annotations(who: str, true: Any) -> list[Any]:
     """List the segmentations by all annotators.
 
@@ -361,13 +390,6 @@ def _annotations(who: str, true: Any) -> list[Any]:
     if not marked:
         raise ValueError(f"{who} needs the change-points of at least one annotator, got none.")
     return marked
-
-
-def _starts(change_points: NDArray[np.int64]) -> set[int]:
-    """Return the first samples of all segments: 0 and the change-points, which do not include n."""
-    starts = set(change_points.tolist())
-    starts.add(0)
-    return starts
 
 
 def _detected(true: set[int], pred: list[int], margin: float) -> int:
@@ -387,19 +409,11 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
     return len(pred) - len(left)
 
 
-def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Return the largest distance from a point in a to the nearest in b. Both are sorted."""
-    right = np.searchsorted(b, a)
-    after = np.abs(b[np.minimum(right, len(b) - 1)] - a)
-    before = np.abs(a - b[np.maximum(right - 1, 0)])
-    return int(np.max(np.minimum(after, before)))
-
-
 def _change_points(
     true: ArrayLike | Partition, pred: ArrayLike | Partition, n_samples: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return the sorted change-points of each segmentation without n, and the number n."""
-    a, b = _ends(true, n_samples), _ends(pred, n_samples)
+    a, b = (_partition(given, n_samples).change_points for given in (true, pred))
     if a[-1] != b[-1]:
         raise ValueError(
             "Comparing change-points needs two segmentations of the same samples, got last "
@@ -408,8 +422,6 @@ def _change_points(
     return a[:-1], b[:-1], int(a[-1])
 
 
-def _ends(change_points: ArrayLike | Partition, n_samples: int | None) -> NDArray[np.int64]:
-    """Return the sorted change-points, including n at the end."""
-    if isinstance(change_points, Partition):
-        return change_points.change_points
-    return Partition.from_change_points(change_points, n_samples).change_points
+def _partition(given: ArrayLike | Partition, n_samples: int | None) -> Partition:
+    """Return a segmentation that is given by its change-points or as a Partition."""
+    return given if isinstance(given, Partition) else Partition.from_change_points(given, n_samples)

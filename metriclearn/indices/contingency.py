@@ -175,11 +175,7 @@ def contingency_table(
         counted = isinstance(contingency, ContingencyTable)
         return contingency if counted else ContingencyTable.from_array(contingency)
     if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
-        if ignore_label is not None:
-            raise ValueError(
-                "Comparing partitions needs labels, not Partition objects, to know which samples "
-                "to ignore; pass the two labelings."
-            )
+        ignores_nothing(ignore_label)
         rows, columns, counts = labels_true.intersections(labels_pred)
         return ContingencyTable(
             rows, columns, counts, labels_true.sizes, labels_pred.sizes, labels_true.n_samples
@@ -215,6 +211,15 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
 
     of_labels.__signature__ = form  # type: ignore[attr-defined]
     return of_labels
+
+
+def ignores_nothing(ignore_label: Hashable) -> None:
+    """Raise ValueError if samples of a partition without labels are to be ignored."""
+    if ignore_label is not None:
+        raise ValueError(
+            "Comparing partitions needs labels, not Partition objects, to know which samples or "
+            "segments to ignore; pass the two labelings."
+        )
 
 
 def label_codes(labels: Labels) -> NDArray[np.int64]:

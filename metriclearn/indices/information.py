@@ -24,12 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.indices.contingency import (
-    ContingencyTable,
-    Labels,
-    contingency_table,
-    of_partitions,
-)
+from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
+from metriclearn.indices.registered import index
 from metriclearn.running.parameters import OneOf, Real, real_array
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
@@ -79,7 +75,7 @@ def entropy(
     return entropy_of(table.counts) / log_base(base)
 
 
-@of_partitions
+@index(perfect=None)
 def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> float:
     """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
@@ -104,7 +100,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
     return _information(table) / log_base(base)
 
 
-@of_partitions
+@index(perfect=1.0)
 def normalized_mutual_info_score(
     table: ContingencyTable, *, average_method: str = "arithmetic"
 ) -> float:
@@ -136,7 +132,7 @@ def normalized_mutual_info_score(
     return _information(table) / normalizer
 
 
-@of_partitions
+@index(perfect=1.0)
 def adjusted_mutual_info_score(
     table: ContingencyTable, *, average_method: str = "arithmetic"
 ) -> float:
@@ -173,7 +169,7 @@ def adjusted_mutual_info_score(
     return (_information(table) - expected) / room
 
 
-@of_partitions
+@index(perfect=0.0)
 def variation_of_information(table: ContingencyTable, *, base: float | None = None) -> float:
     """Variation of information H(C|C′) + H(C′|C) = H + H′ − 2I, a metric on partitions.
 
@@ -199,7 +195,7 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
     return _variation(table) / log_base(base)
 
 
-@of_partitions
+@index(perfect=0.0)
 def normalized_variation_of_information(
     table: ContingencyTable, *, average_method: str = "joint"
 ) -> float:

@@ -91,27 +91,6 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @njit(nogil=True, cache=True)
-def margin_matches(a: Ints, b: Ints, margin: float) -> int:
-    """Count the pairs in the largest one-to-one matching between the points of two sorted arrays.
-
-    Two points may be matched if they are at most ``margin`` apart. Matching the first two points
-    that may be matched is optimal, because the margin is the same for all points. It takes O(r + s)
-    time for r and s points.
-    """
-    i = j = matches = 0
-    while i < len(a) and j < len(b):
-        if abs(a[i] - b[j]) <= margin:
-            i += 1
-            j += 1
-            matches += 1
-        elif a[i] < b[j]:
-            i += 1
-        else:
-            j += 1
-    return matches
-
-
-@njit(nogil=True, cache=True)
 def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
     """Count the samples in the best one-to-one matching between the segments of two segmentations.
 

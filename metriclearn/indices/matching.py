@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, of_partitions
+from metriclearn.indices.registered import index
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ _DENSE_CELLS = 1_000_000  # larger tables are matched faster through their non-e
 _DRAWN_CELLS = 4_000_000
 
 
-@of_partitions
+@index(perfect=0.0)
 def misclassification_error(table: ContingencyTable) -> float:
     """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π.
 

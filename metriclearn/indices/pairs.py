@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, Labels, of_partitions
+from metriclearn.indices.registered import index
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import needs
 
@@ -120,6 +121,7 @@ def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     return np.array([[2 * n00, 2 * n01], [2 * n10, 2 * n11]], dtype=dtype)
 
 
+@index(perfect=1.0)
 def rand_score(
     labels_true: Labels | None = None,
     labels_pred: Labels | None = None,
@@ -169,7 +171,7 @@ def rand_score(
     return (counts.n11 + counts.n00) / sum(counts) if sum(counts) else 1.0
 
 
-@of_partitions
+@index(perfect=1.0)
 def adjusted_rand_score(table: ContingencyTable) -> float:
     """Rand index corrected for chance: 0 on average for random labels, 1 for equal partitions.
 
@@ -205,7 +207,7 @@ def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
     return 2 * (n11 * n00 - n10 * n01) / chance
 
 
-@of_partitions
+@index(perfect=1.0)
 def jaccard_score(table: ContingencyTable) -> float:
     """Jaccard index N11 / (N11 + N10 + N01) of the pairs of samples in the same cluster.
 
@@ -239,7 +241,7 @@ def jaccard_score(table: ContingencyTable) -> float:
     return n11 / total if total else 1.0
 
 
-@of_partitions
+@index(perfect=1.0)
 def fowlkes_mallows_score(table: ContingencyTable) -> float:
     """Fowlkes–Mallows index N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
@@ -273,7 +275,7 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
     return math.sqrt(n11 / (n11 + n10)) * math.sqrt(n11 / (n11 + n01))
 
 
-@of_partitions
+@index(perfect=0.0)
 @needs
 def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float:
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.

@@ -412,8 +412,6 @@ def _u_counts(n1: int, n2: int) -> Sequence[int]:
 
     The counts are the coefficients of the Gaussian binomial, computed as exact integers.
     """
-    if n1 < 1 or n2 < 1:
-        raise ValueError(f"The Mann–Whitney test needs sizes of at least 1, got {n1} and {n2}.")
     counts = [1] + [0] * (n1 * n2)
     for i in range(1, min(n1, n2) + 1):
         top = max(n1, n2) + i

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.indices.contingency import Labels, differs, label_arrays
+from metriclearn.indices.contingency import Labels, differs, ignores_nothing, label_arrays
 from metriclearn.indices.information import entropy
 from metriclearn.indices.matching import assignment
 from metriclearn.indices.pairs import corrected_for_chance
@@ -295,11 +295,7 @@ def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
     States are numbered in sorted order. Segments labeled ``ignore_label`` get the number −1.
     """
     if isinstance(labels, Partition):
-        if ignore_label is not None:
-            raise ValueError(
-                "Comparing states needs labels, not Partition objects, to know which segments to "
-                "ignore; pass the two labelings."
-            )
+        ignores_nothing(ignore_label)
         if labels.contiguous:
             return labels, np.arange(labels.n_clusters)
     values = label_values(labels)

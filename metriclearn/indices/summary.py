@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
-from metriclearn.indices import boundaries, fields, information, matching, pairs
+from metriclearn.indices import boundaries, fields, pairs
 from metriclearn.indices.contingency import Labels, contingency_table
+from metriclearn.indices.registered import listed_indices
 from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import Positive, needs
-
-_BETTER: dict[Callable[..., float], str] = {
-    pairs.rand_score: "higher",
-    pairs.adjusted_rand_score: "higher",
-    pairs.jaccard_score: "higher",
-    pairs.fowlkes_mallows_score: "higher",
-    information.mutual_info_score: "higher",
-    information.normalized_mutual_info_score: "higher",
-    information.adjusted_mutual_info_score: "higher",
-    information.variation_of_information: "lower",
-    information.normalized_variation_of_information: "lower",
-    matching.misclassification_error: "lower",
-    pairs.partition_loss: "lower",
-}
 
 
 @needs
@@ -91,8 +78,9 @@ def compare(
         table = contingency_table(
             labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
         )
-        values = {index.__name__: float(index(contingency=table)) for index in _BETTER}
-        better = [*_BETTER.values()]
+        listed = listed_indices()
+        values = {name: float(one.function(contingency=table)) for name, one in listed.items()}
+        better = [one.better for one in listed.values()]
     else:
         if labels_true is None or labels_pred is None or contingency is not None:
             raise ValueError(

@@ -78,12 +78,7 @@ def plot_annotations(
     metriclearn.indices.annotation_error : the fraction of regions that are contradicted.
     """
     x = real_array("plot_annotations", "signal", signal, None).ravel()
-    strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}
-    if not strips or any(strip.n_samples != len(x) for strip in strips.values()):
-        raise ValueError(
-            f"plot_annotations needs one or more segmentations of the {len(x)} samples of the "
-            "signal; end every list of change-points with T."
-        )
+    strips = draw.read_strips("plot_annotations", segmentations, x)
     wrong = {name: [_verdict(r, strip) for r in regions] for name, strip in strips.items()}
     counts = {name: sum(map(bool, verdicts)) for name, verdicts in wrong.items()}
     many = counted(len(regions), "annotated region")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.gridspec import GridSpec
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.problem.partition import Partition
 from metriclearn.running.figures import new_figure
 
 INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
@@ -203,6 +204,24 @@ def number(value: float) -> str:
         digits = 0 if value == 0 else max(0, 2 - int(np.floor(np.log10(abs(value)))))
         return f"{value:,.{digits}f}"
     return f"{value:.2e}"
+
+
+def read_strips(
+    who: str, segmentations: Mapping[str, ArrayLike], signal: NDArray | None = None
+) -> dict[str, Partition]:
+    """Read segmentations of one sequence by their names.
+
+    Raises ValueError if there is none, or if they or the signal differ in length.
+    """
+    strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}
+    lengths = {strip.n_samples for strip in strips.values()}
+    if len(lengths) != 1 or (signal is not None and lengths != {len(signal)}):
+        rows = "" if signal is None else f" and a signal of {len(signal)} rows"
+        raise ValueError(
+            f"{who} needs one or more segmentations of the same T samples, got last change-points "
+            f"{sorted(lengths)}{rows}; end every list with T."
+        )
+    return strips
 
 
 def aligned(who: str, **columns: NDArray | None) -> list[Any]:

@@ -171,8 +171,8 @@ def _message(curves: Mapping[str, _Curve]) -> str:
         return f"{name}: proven within {worst} after {rounds}"
     if not gaps:
         return f"{len(curves)} methods, none with a certified bound"
-    share = f"{len(gaps)} of {len(curves)} methods" if len(gaps) < len(curves) else "All methods"
-    return f"{share} proven within {worst}"
+    share = "All" if len(gaps) == len(curves) else f"{len(gaps)} of {len(curves)}"
+    return f"{share} methods proven within {worst}"
 
 
 def _draw_band(ax: Axes, prefix: str, curve: _Curve, color: str) -> None:

@@ -96,18 +96,12 @@ def plot_segmentation(
     --------
     metriclearn.ChangePointMetricLearner : its ``plot`` calls this function.
     """
-    strips = {n: Partition.from_change_points(c) for n, c in segmentations.items()}
-    lengths = {strip.n_samples for strip in strips.values()}
-    if len(lengths) != 1:
-        raise ValueError(
-            "plot_segmentation needs one or more segmentations of the same T samples, got last "
-            f"change-points {sorted(lengths)}; end every list with T."
-        )
+    names, scaled = ([], None) if signal is None else _read(signal)
+    strips = draw.read_strips("plot_segmentation", segmentations, scaled)
     losses = losses or {}
     if unknown := set(losses) - set(strips):
         raise ValueError(f"plot_segmentation needs losses of its strips, got {sorted(unknown)}.")
     truth = next(iter(strips.values()))
-    names, scaled = ([], None) if signal is None else _read(signal, truth.n_samples)
     lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
     height = 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0)
     ax = draw.canvas(ax, (9.0, height), _message(strips, losses), title)
@@ -131,7 +125,7 @@ def plot_segmentation(
     return draw.figure_of(ax)
 
 
-def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
+def _read(signal: Any) -> tuple[list[str], NDArray[np.float64]]:
     """Read a signal: the names of its features (none for an array), and its values.
 
     Every feature is scaled to [0, 1]. A constant feature is drawn at ½.
@@ -142,11 +136,6 @@ def _read(signal: Any, n_samples: int) -> tuple[list[str], NDArray[np.float64]]:
         signal = np.column_stack([signal[name] for name in signal])
     X = np.atleast_1d(real_array("plot_segmentation", "signal", signal, None))
     X = X.reshape(len(X), -1)
-    if len(X) != n_samples:
-        raise ValueError(
-            f"plot_segmentation needs a signal of T={n_samples} rows, the last change-point, got "
-            f"{len(X)} rows."
-        )
     low, span = X.min(axis=0), np.ptp(X, axis=0)
     return names, np.where(span > 0, (X - low) / np.where(span > 0, span, 1), 0.5)
 

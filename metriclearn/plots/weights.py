@@ -117,9 +117,7 @@ def _weights_message(values: NDArray[np.float64]) -> str:
         return f"All {total} weights are zero"
     needed = _carriers(values)
     verb = "carries" if needed == 1 else "carry"
-    zeros = "none is zero"
-    if zero:
-        zeros = f"{zero} {'is' if zero == 1 else 'are'} zero"
+    zeros = f"{zero or 'none'} {'is' if zero < 2 else 'are'} zero"
     return f"{needed} of {total} features {verb} {_SHARE:.0%} of the weight; {zeros}"
 
 

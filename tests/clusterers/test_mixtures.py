@@ -1,6 +1,5 @@
 """The Gibbs sampler against enumeration, and its limit against DP-means."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy.stats import multivariate_normal
 
 from metriclearn.clusterers import (
     DPMeans,
-    EvidenceAccumulation,
     GibbsDPMixture,
     assignment_probabilities,
     spherical_responsibilities,
@@ -114,29 +112,3 @@ def test_responsibilities_by_hand_and_in_the_limit() -> None:
     density = multivariate_normal.pdf
     expected = np.array([density(0.5, 0.0, 1.0), density(0.5, 0.5, 4.0)])
     assert each[0] == pytest.approx(expected / expected.sum(), rel=1e-14)
-
-
-ASSIGN = partial(assignment_probabilities, variance=1.0, prior_variance=1.0, penalty=1.0)
-SHARE, FAR = spherical_responsibilities, [[1e200], [0.0]]
-
-
-@pytest.mark.parametrize(
-    ("compute", "arguments", "message"),
-    [
-        (ASSIGN, ([0.0, 1.0], [1], [[0.0]]), r"means \(K, d\)"),
-        (ASSIGN, ([0.0], [-1], [[0.0]]), "counts of at least 0"),
-        (ASSIGN, ([np.nan], [1], [[0.0]]), "got NaN at row 0 of x"),
-        (ASSIGN, ([1e200], [1], [[0.0]]), "assignment_probabilities needs squared distances"),
-        (SHARE, ([[0.0]], [1.0], [[0.0], [1.0]], 1.0), "k weights and 1 or k variances"),
-        (SHARE, ([[0.0]], [1.0], [[0.0, 1.0]], 1.0), r"means of shape \(k, d\)"),
-        (SHARE, ([[0.0]], [1.0, 1.0], [[0.0], [1.0]], 0.0), "variances > 0"),
-        (SHARE, ([[np.nan]], [1.0], [[0.0]], 1.0), "got NaN at row 0, feature 0 of X"),
-        (SHARE, (FAR, [1.0], [[0.0]], 1.0), "spherical_responsibilities needs squared distances"),
-        (GibbsDPMixture().fit, (FAR,), "GibbsDPMixture needs squared distances below 1e300"),
-        (EvidenceAccumulation().fit, (FAR,), "EvidenceAccumulation needs squared distances"),
-        (GibbsDPMixture(variance=1e-310).fit, ([[1.0], [0.0]],), r"1e300 variances, got 1\.0e"),
-    ],
-)
-def test_what_is_refused(compute: Any, arguments: tuple, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        compute(*arguments)

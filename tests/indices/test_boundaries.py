@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 import metriclearn.indices as indices
+from metriclearn.indices.boundaries import match, near
 from metriclearn.problem.partition import Partition
 from tests.budget import examples
 
@@ -17,22 +20,6 @@ def segmentations(draw: st.DrawFn) -> tuple[list[int], list[int], int]:
     n = draw(st.integers(1, 25))
     sets = st.sets(st.integers(1, n - 1), max_size=8) if n > 1 else st.just(set())
     return sorted(draw(sets)), sorted(draw(sets)), n
-
-
-def labels(change_points: list[int], n: int) -> np.ndarray:
-    return np.searchsorted(change_points, np.arange(n), side="right")
-
-
-@settings(max_examples=50, deadline=None)
-@given(segmentations())
-def test_indices_of_change_points_are_those_of_labels(
-    case: tuple[list[int], list[int], int],
-) -> None:
-    a, b, n = case
-    true, pred = (Partition.from_change_points(ends, n) for ends in (a, b))
-    assert indices.compare(true, pred) == pytest.approx(
-        indices.compare(labels(a, n), labels(b, n)), abs=1e-14
-    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,27 +54,20 @@ def test_rand_of_huge_samples_is_exact(n: int) -> None:
     assert indices.rand_score(a, b) == (counts.n11 + counts.n00) / sum(counts)
 
 
-def test_precision_and_recall_by_the_best_matching() -> None:
-    assert indices.precision_recall([50, 55, 100], [48, 53, 100], margin=10) == (1.0, 1.0)
-    assert indices.precision_recall([50, 100], [45, 55, 100], margin=5) == (0.5, 1.0)
-    assert indices.precision_recall([50, 100], [44, 56, 100], margin=5) == (0.0, 0.0)
-    assert indices.precision_recall([100], [100]) == (1.0, 1.0)
-    assert indices.precision_recall([50, 100], [100]) == (1.0, 0.0)
-    assert indices.precision_recall([100], [50, 100]) == (0.0, 1.0)
-
-
-@settings(max_examples=50, deadline=None)
-@given(segmentations(), st.integers(0, 6))
-def test_matching_is_the_largest(case: tuple[list[int], list[int], int], margin: int) -> None:
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
-
+@settings(max_examples=100, deadline=None)
+@given(segmentations(), st.sampled_from([0, 0.5, 1, 2, 2.5, 3, 6, 1e50]))
+def test_matching_is_the_largest_and_near_is_by_definition(
+    case: tuple[list[int], list[int], int], margin: float
+) -> None:
     a, b, n = case
-    precision, recall = indices.precision_recall(a, b, n, margin=margin)
-    if a and b:
-        near = np.abs(np.subtract.outer(a, b)) <= margin
-        matched = int(np.sum(maximum_bipartite_matching(csr_array(near)) >= 0))
-        assert (precision, recall) == (matched / len(b), matched / len(a))
+    apart = np.abs(np.subtract.outer(a, b)).reshape(len(a), len(b))
+    matched = int(np.sum(maximum_bipartite_matching(csr_array(apart <= margin)) >= 0))
+    pairs = match(np.array(a), np.array(b), margin)
+    assert len(pairs) == len(dict(pairs)) == len({j for _, j in pairs}) == matched
+    assert all(apart[pair] <= margin for pair in pairs)
+    expected = matched / len(b) if b else 1.0, matched / len(a) if a else 1.0
+    assert indices.precision_recall(a, b, n, margin=margin) == expected
+    assert near(np.array(a), np.array(b), margin).tolist() == (apart <= margin).any(axis=1).tolist()
 
 
 def test_annotated_regions() -> None:
@@ -149,13 +129,17 @@ def test_measures_of_the_turing_benchmark_are_its_definitions() -> None:
         assert found == pytest.approx(sum(covered) / len(annotations), abs=1e-12)
 
 
-def test_examples_of_the_turing_benchmark() -> None:
-    three = {1: [10, 20], 2: [10], 3: [5]}
-    assert indices.covering(three, [10, 20], 45) == pytest.approx(0.7962962962962963)
-    assert indices.covering({1: [], 2: [10], 3: [40]}, [], 45) == pytest.approx(0.8189300411522634)
-    assert indices.f_measure({1: [], 2: [10], 3: [50]}, [10], 60) == pytest.approx(10 / 11)
-    assert indices.f_measure({1: [], 2: [10], 3: [50]}, [], 60) == pytest.approx(0.8)
+@pytest.mark.parametrize(
+    ("index", "annotators", "predicted", "n", "value"),
+    [
+        (indices.covering, {1: [10, 20], 2: [10], 3: [5]}, [10, 20], 45, 0.7962962962962963),
+        (indices.covering, {1: [], 2: [10], 3: [40]}, [], 45, 0.8189300411522634),
+        (indices.f_measure, {1: [], 2: [10], 3: [50]}, [10], 60, 10 / 11),
+        (indices.f_measure, {1: [], 2: [10], 3: [50]}, [], 60, 0.8),
+    ],
+)
+def test_examples_of_the_turing_benchmark(index, annotators, predicted, n, value) -> None:
+    assert index(annotators, predicted, n) == pytest.approx(value)
     labels, pred = list("aaabbaa"), Partition.from_change_points([3, 7])  # the label "a" recurs
-    for index in (indices.covering, indices.f_measure):
-        one = index([3, 5], [3], 7)
-        assert index(Partition.from_runs(labels), pred) == index({"me": [3, 5, 7]}, pred) == one
+    one = index([3, 5], [3], 7)
+    assert index(Partition.from_runs(labels), pred) == index({"me": [3, 5, 7]}, pred) == one

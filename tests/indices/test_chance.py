@@ -52,8 +52,9 @@ def test_sampling_is_reproducible_and_unbiased_up_to_its_error() -> None:
     assert found.method == "sampling"
     assert 0 < found.standard_error < 0.01
     assert abs(found - exact) < 4 * found.standard_error
-    with pytest.raises(ValueError, match="n_permutations"):
-        indices.adjusted(unknown, a, b, n_permutations=1)
+    adjusted = indices.adjusted(unknown, a, b, n_permutations=2000, random_state=1)
+    slope = (1.0 - indices.rand_score(a, b)) / (1.0 - found) ** 2
+    assert adjusted.standard_error == pytest.approx(slope * found.standard_error)
 
 
 def test_any_function_of_two_labelings() -> None:

@@ -1,12 +1,11 @@
 """Pair counting, matching and information: enumeration, dense matrices, values worked by hand."""
 
-import math
 from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import hypergeom
+from scipy.stats import entropy, hypergeom
 
 import metriclearn.indices as indices
 from metriclearn.problem.partition import Partition
@@ -24,16 +23,6 @@ def test_pair_counts_against_enumeration() -> None:
         assert indices.pair_counts(a, b) == expected
 
 
-def test_values_where_a_formula_is_zero_over_zero() -> None:
-    one, many = [0, 0, 0], [0, 1, 2]
-    assert indices.fowlkes_mallows_score(many, many) == 1.0
-    assert indices.jaccard_score(many, many) == 1.0
-    assert indices.fowlkes_mallows_score(one, many) == 0.0
-    assert indices.jaccard_score(one, many) == 0.0
-    assert indices.adjusted_rand_score(one, many) == 0.0
-    assert indices.rand_score([7], [8]) == indices.adjusted_rand_score([7], [8]) == 1.0
-
-
 def test_loss_is_the_distance_of_the_projections() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
@@ -46,13 +35,10 @@ def test_loss_is_the_distance_of_the_projections() -> None:
 
 def test_against_all_matchings() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(30):
-        table = rng.integers(0, 6, (3, 4))
-        table[:, 0] += 1
+    for table in rng.integers(0, 6, (30, 3, 4)) + np.eye(1, 4, dtype=int):
         best = max(sum(table[k, p[k]] for k in range(3)) for p in permutations(range(4), 3))
         error = indices.misclassification_error(contingency=table)
         assert error == pytest.approx(1 - best / table.sum(), abs=1e-15)
-        assert indices.misclassification_error(contingency=table.T) == error
 
 
 def test_sparse_matching_equals_the_dense_one() -> None:
@@ -72,19 +58,6 @@ def test_many_clusters_need_no_dense_table() -> None:
     assert indices.misclassification_error(labels, labels // 2) == 0.5
 
 
-def test_hand_worked_values() -> None:
-    a, b = [0, 0, 1, 1], [0, 1, 0, 1]
-    assert indices.entropy(a) == pytest.approx(math.log(2))
-    assert indices.entropy(a, b) == pytest.approx(math.log(4))
-    assert indices.mutual_info_score(a, b) == 0.0
-    assert indices.variation_of_information(a, b) == pytest.approx(2 * math.log(2))
-    assert indices.variation_of_information(a, b, base=2) == pytest.approx(2.0)
-    assert indices.mutual_info_score(a, a, base=2) == pytest.approx(1.0)
-    for average in ("joint", "log_n"):
-        normalized = indices.normalized_variation_of_information(a, b, average_method=average)
-        assert normalized == pytest.approx(1.0)
-
-
 def test_normalizers_when_one_partition_is_trivial() -> None:
     one, two = [0, 0, 0, 0], [0, 0, 1, 1]
     for average in ("arithmetic", "joint", "sum", "geometric", "min", "max"):
@@ -93,7 +66,6 @@ def test_normalizers_when_one_partition_is_trivial() -> None:
         assert score == adjusted == 0.0
         assert indices.normalized_mutual_info_score(one, one, average_method=average) == 1.0
         assert indices.adjusted_mutual_info_score(one, one, average_method=average) == 1.0
-    assert indices.normalized_mutual_info_score(two, two, average_method="sum") == 0.5
 
 
 def test_expected_information_against_the_hypergeometric_distribution() -> None:
@@ -113,3 +85,26 @@ def test_expected_information_of_a_billion_samples() -> None:
     sizes = np.full(4, 250_000_000)
     found = indices.expected_mutual_information(sizes, sizes)
     assert found == pytest.approx(9 / (2 * 10**9), rel=1e-3)
+
+
+def test_agreement_with_scikit_learn() -> None:
+    import sklearn.metrics as peer
+
+    n, rng = 300, np.random.default_rng(0)
+    for K in (1, 2, 40):
+        a = rng.integers(0, K, n)
+        b = np.where(rng.random(n) < 0.6, a, rng.integers(0, K + 1, n))
+        assert indices.rand_score(a, b) == pytest.approx(peer.rand_score(a, b), abs=1e-13)
+        for name in ("adjusted_rand_score", "fowlkes_mallows_score", "mutual_info_score"):
+            theirs = getattr(peer, name)(a, b)
+            assert getattr(indices, name)(a, b) == pytest.approx(theirs, abs=1e-12), name
+        entropies = sum(entropy(np.bincount(labels)) for labels in (a, b))
+        apart = entropies - 2 * peer.mutual_info_score(a, b)
+        assert indices.variation_of_information(a, b) == pytest.approx(apart, abs=1e-12)
+        for average in ("arithmetic", "geometric", "min", "max"):
+            for name in ("normalized_mutual_info_score", "adjusted_mutual_info_score"):
+                theirs = getattr(peer, name)(a, b, average_method=average)
+                ours = getattr(indices, name)(a, b, average_method=average)
+                assert ours == pytest.approx(theirs, abs=1e-9), (name, average, K)
+        matrix = peer.cluster.pair_confusion_matrix(a, b)
+        assert np.array_equal(indices.pair_confusion_matrix(a, b), matrix)

@@ -1,4 +1,4 @@
-"""Every committed value of the golden file, which was made by independent programs."""
+"""Tables worked by hand, and every value of the golden file that independent programs made."""
 
 import json
 import math
@@ -11,6 +11,7 @@ import pytest
 
 import metriclearn.clusterers as clusterers
 import metriclearn.indices as indices
+from metriclearn.indices.registered import listed_indices
 from metriclearn.problem.partition import Partition
 from metriclearn.views.fourier import fourier_features, primal_svm
 
@@ -23,6 +24,20 @@ def _of_change_points(function: Callable[..., float]) -> Callable[..., float]:
     return lambda cps_true, cps_pred, n: function(
         Partition.from_change_points(cps_true, n), Partition.from_change_points(cps_pred, n)
     )
+
+
+BY_HAND = json.loads(Path(__file__).with_name("golden.json").read_text())
+
+
+@pytest.mark.parametrize("row", BY_HAND, ids=[row["about"] for row in BY_HAND])
+def test_tables_worked_by_hand(row: dict[str, Any]) -> None:
+    for name, value in row["values"].items():
+        found = getattr(indices, name)(contingency=row["table"], **row.get("options", {}))
+        assert found == pytest.approx(value, rel=1e-12, abs=1e-12), name
+
+
+def test_every_index_has_a_table_worked_by_hand() -> None:
+    assert set(listed_indices()) <= {name for row in BY_HAND for name in row["values"]}
 
 
 # quantities that this package calls by another name than the file

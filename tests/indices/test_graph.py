@@ -13,7 +13,7 @@ import metriclearn.indices as indices
 def random_graph(rng: np.random.Generator, n: int, *, weighted: bool = False) -> np.ndarray:
     A = np.triu(rng.random((n, n)) < 0.4, 1) * (rng.random((n, n)) if weighted else 1.0)
     A[0, 1] = 1.0
-    return A + A.T
+    return A + A.T + np.diag(rng.random(n) < 0.3)
 
 
 def literal_vin(A: np.ndarray, a: list, b: list) -> float:
@@ -55,53 +55,47 @@ def test_against_literal_references(weighted: bool) -> None:
         assert indices.random_walk_index(csr_array(A), a, b) == pytest.approx(rwi, abs=1e-12)
 
 
-def test_limits_on_complete_and_empty_graphs() -> None:
-    a, b = np.random.default_rng(3).integers(0, 4, (2, 20))
-    vi, complete = indices.variation_of_information(a, b), np.ones((20, 20))
-    assert indices.vi_with_neighbors(complete, a, b) == pytest.approx(vi, abs=1e-12)
-    assert indices.vi_with_neighbors(0 * complete, a, b) == pytest.approx(vi, abs=1e-12)
-    assert indices.random_walk_index(complete, a, b) == pytest.approx(vi, abs=1e-12)
-    assert indices.random_walk_index(np.eye(20), a, b) == 0.0
-    bits = indices.random_walk_index(complete, a, b, base=2)
-    assert bits == pytest.approx(vi / math.log(2))
+PATH3, PATH4, CHAIN = (np.eye(n, k=1) + np.eye(n, k=-1) for n in (3, 4, 10))
+IRREGULAR = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])  # the paper says RWI <= VI
+A, B = np.random.default_rng(3).integers(0, 4, (2, 20))
+VI = indices.variation_of_information(A, B)
 
 
-def test_deviations_from_the_paper() -> None:
-    path3 = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    assert indices.vi_with_neighbors(path3, [0, 0, 0], [0, 1, 0]) == 0.0  # a pseudo-metric
-    path4 = np.diag([1, 1, 1], 1) + np.diag([1, 1, 1], -1)
-    assert indices.random_walk_index(path4, [0, 0, 0, 0], [0, 1, 0, 1]) == 0.0
-    irregular = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])  # the paper says RWI <= VI
-    rwi = indices.random_walk_index(irregular, [1, 0, 1], [0, 0, 0])
-    assert rwi == pytest.approx(math.log(2))
-    assert rwi > indices.variation_of_information([1, 0, 1], [0, 0, 0]) + 0.05
-    # scaling S and nodes without edges change nothing
+@pytest.mark.parametrize(
+    ("index", "graph", "a", "b", "value"),
+    [
+        (indices.vi_with_neighbors, np.ones((20, 20)), A, B, VI),
+        (indices.vi_with_neighbors, np.zeros((20, 20)), A, B, VI),
+        (indices.random_walk_index, np.ones((20, 20)), A, B, VI),
+        (indices.random_walk_index, np.eye(20), A, B, 0.0),
+        (indices.vi_with_neighbors, PATH3, [0, 0, 0], [0, 1, 0], 0.0),  # a pseudo-metric
+        (indices.random_walk_index, PATH4, [0, 0, 0, 0], [0, 1, 0, 1], 0.0),
+        (indices.random_walk_index, IRREGULAR, [1, 0, 1], [0, 0, 0], math.log(2)),
+    ],
+)
+def test_limits_and_deviations_from_the_paper(index, graph, a, b, value: float) -> None:
+    assert index(graph, a, b) == pytest.approx(value, abs=1e-12)
+    assert index(graph, a, b, base=2) == pytest.approx(value / math.log(2), abs=1e-12)
+
+
+def test_scale_lone_nodes_and_entries_that_are_repeated_or_zero_change_nothing() -> None:
     rng = np.random.default_rng(0)
-    S = random_graph(rng, 8, weighted=True)
-    a, b = rng.integers(0, 3, (2, 8))
-    lone = np.zeros((9, 9))
-    lone[:8, :8] = 1e6 * S
-    expected = indices.random_walk_index(S, a, b)
-    found = indices.random_walk_index(lone, [*a, 7], [*b, 8])
-    assert found == pytest.approx(expected, rel=1e-12)
+    S, (a, b) = random_graph(rng, 8, weighted=True), rng.integers(0, 3, (2, 8))
+    expected = pytest.approx(indices.random_walk_index(S, a, b), rel=1e-12)
+    lone = np.pad(1e6 * S, (0, 1))
+    assert indices.random_walk_index(lone, [*a, 7], [*b, 8]) == expected
+    rows, columns = np.indices((8, 8)).reshape(2, 1, 64).repeat(2, axis=1).reshape(2, 128)
+    halves = coo_array((np.append(S, S) / 2, (rows, columns)), (8, 8))
+    for form in (halves, halves.tocsr()):
+        assert indices.random_walk_index(form, a, b) == expected
+        vin = indices.vi_with_neighbors(form, a, b)
+        assert vin == pytest.approx(literal_vin(S, a.tolist(), b.tolist()), abs=1e-12)
 
 
-def test_chain_of_the_paper_prefers_the_end_to_the_middle() -> None:
-    chain = np.diag(np.ones(9), 1) + np.diag(np.ones(9), -1)
+@pytest.mark.parametrize("index", [indices.vi_with_neighbors, indices.random_walk_index])
+def test_chain_of_the_paper_prefers_the_end_to_the_middle(index) -> None:
     one, middle, end = np.zeros(10, int), np.eye(10, dtype=int)[4], np.eye(10, dtype=int)[9]
-    for index in (indices.vi_with_neighbors, indices.random_walk_index):
-        assert index(chain, one, end) < index(chain, one, middle)
-
-
-def test_repeated_and_explicit_zero_entries() -> None:
-    A = coo_array(
-        ([1.0, 1.0, 1.0, 1.0, 0.0, 0.0], ([0, 0, 1, 1, 2, 0], [1, 1, 0, 0, 0, 2])), (3, 3)
-    )
-    dense, a, b = A.toarray(), [0, 1, 1], [0, 0, 1]
-    for form in (A, A.tocsr()):
-        found = indices.vi_with_neighbors(form, a, b)
-        assert found == pytest.approx(literal_vin(dense, a, b), abs=1e-12)
-        assert indices.random_walk_index(form, a, b) == indices.random_walk_index(dense, a, b)
+    assert index(CHAIN, one, end) < index(CHAIN, one, middle)
 
 
 def test_graphs_of_points() -> None:

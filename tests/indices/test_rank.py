@@ -51,9 +51,6 @@ def test_gamma_against_enumeration_and_scipy() -> None:
         assert indices.goodman_kruskal_gamma(a, -b) == -expected
     x, y = rng.normal(size=(2, 300))
     assert indices.goodman_kruskal_gamma(x, y) == pytest.approx(stats.kendalltau(x, y)[0])
-
-
-def test_gamma_of_words_and_of_large_counts() -> None:
     assert indices.goodman_kruskal_gamma(list("abcd"), list("wxyz")) == 1.0
     assert indices.goodman_kruskal_gamma(contingency=np.eye(3, dtype=int) * 10**9) == 1.0
 
@@ -100,6 +97,7 @@ def test_critical_values_are_consistent_with_exact_p() -> None:
     assert indices.mann_whitney_critical(9, 10) == 20  # a printed table: 21
     assert indices.mann_whitney_critical(17, 14) == 69  # a printed table: 67
     assert indices.mann_whitney_critical(1, 5) is None
+    assert indices.mann_whitney_critical(3, 3, 0.1) == 0  # exactly the level
 
 
 def test_mann_whitney_edges() -> None:

@@ -22,8 +22,9 @@ def test_the_right_number_of_clusters_is_stable(blobs: np.ndarray) -> None:
     expected = {"mean": 3.0, "median": 2.0, "q90": pytest.approx(5.2)}
     assert indices.stability_summary([1.0, 2.0, 6.0]) == expected
     assert five.labelings.shape == (12, 60)
-    held = np.mean(five.labelings >= 0)
-    assert 0.55 < held < 0.72  # 1 − 1/e
+    held = np.mean(five.labelings >= 0, axis=1)
+    assert 0.55 < held.mean() < 0.72  # 1 − 1/e
+    assert np.ptp(held) > 0  # drawn with replacement
 
 
 @pytest.mark.parametrize(("compare", "n_jobs"), [("reference", 2), ("pairwise", 1)])
@@ -40,6 +41,16 @@ def test_seeded_and_independent_of_the_number_of_jobs(
     assert not np.array_equal(first.distances, other.distances)
     assert len(first.distances) == (5 if compare == "reference" else 10)
     assert first.distance == "misclassification_error"
+
+
+def test_every_fit_has_its_own_seed(blobs: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    fit = KMeans.fit_predict
+    monkeypatch.setattr(
+        KMeans, "fit_predict", lambda m, X: seeds.append(m.random_state) or fit(m, X)
+    )
+    indices.stability(KMeans(2, n_init=1), blobs, n_bootstrap=4)
+    assert len(set(seeds)) == 5
 
 
 def test_distances_are_on_the_points_both_have() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.indices.boundaries import near
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.partition import Partition
 
@@ -57,7 +58,10 @@ class Calibration:
         from sklearn.isotonic import IsotonicRegression
 
         losses = np.concatenate([one.losses for one in margins])
-        right = [true_changes(m.change_points, t, tolerance) for m, t in zip(margins, truths)]
+        right = [
+            near(m.change_points[:-1], t.change_points[:-1], tolerance)
+            for m, t in zip(margins, truths)
+        ]
         if len(losses) == 0:
             raise ValueError(
                 "Calibration needs predicted change-points, got one segment in every data set; "
@@ -80,13 +84,3 @@ def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     0 and the probability 1/2.
     """
     return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
-
-
-def true_changes(ends: NDArray[np.int64], truth: Partition, tolerance: int) -> NDArray[np.bool_]:
-    """Tell for each change-point before T whether a true change is near it, (K−1,).
-
-    Near means at most ``tolerance`` samples away.
-    """
-    low, high = ends[:-1] - tolerance, ends[:-1] + tolerance
-    true = truth.change_points[:-1]
-    return np.searchsorted(true, high, side="right") > np.searchsorted(true, low, side="left")

@@ -27,7 +27,6 @@ from metriclearn.estimators.labelings import (
     read_names,
 )
 from metriclearn.estimators.names.frame_classifier import FrameClassifier
-from metriclearn.estimators.scores.confidence import true_changes
 from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.consensus_stream import ConsensusStream
@@ -41,6 +40,7 @@ from metriclearn.estimators.selection.cross_fitting import (
     variants,
     weigh,
 )
+from metriclearn.indices.boundaries import near
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
@@ -587,10 +587,10 @@ def _distances(
 
 def _shares(form: ConsensusForm, found: Partition, tolerance: int) -> NDArray[np.float64]:
     """Return the total weight of the members that agree with each predicted change-point."""
-    near = np.zeros(found.n_clusters - 1)
+    total = np.zeros(found.n_clusters - 1)
     for q, member in zip(form.weights, form.members):
-        near += q * true_changes(found.change_points, member, tolerance)
-    return near
+        total += q * near(found.change_points[:-1], member.change_points[:-1], tolerance)
+    return total
 
 
 def _log_odds(shares: NDArray) -> NDArray[np.float64]:
