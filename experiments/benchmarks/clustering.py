@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 import metriclearn as ml
 from experiments.benchmarks import machine
 from experiments.benchmarks.problems import clusters
-from metriclearn.datasets import load_letters
+from metriclearn.datasets import load_dataset
 from metriclearn.problem.forms import Samples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
@@ -65,7 +65,7 @@ def row(n_samples: int, repeats: int) -> dict[str, Any]:
 def learn(tiny: bool) -> dict[str, Any]:
     """Learn a full metric from Letters to a certified gap, and return one row with the time."""
     try:
-        letters = load_letters()
+        letters = load_dataset("letter")
         name, X, y = "Letters", letters.X, letters.y
     except FileNotFoundError:
         name, (X, y) = "synthetic", clusters(_LETTERS, *_SHAPE)

@@ -23,7 +23,7 @@ from experiments.benchmarks.machine import Report, in_turns, options_of
 from experiments.harness.comparison import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
-from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
+from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
 from metriclearn.estimators.scores.confidence import true_changes
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.plots import expected_calibration_error, plot_reliability
@@ -112,7 +112,7 @@ def main() -> None:
     """Calibrate, time, print and save."""
     options = options_of(__doc__).parse_args()
     report = Report("confidence", options, tolerance=_DRAWN)
-    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
+    (case,) = group_cases(load_dataset("hapt", unlabeled="keep"), 6, False, 4, 0)
     train, test = case.train, case.test
     if options.tiny:
         train, test = train.select([0, 1, 2]), test.select([0, 1])

@@ -38,7 +38,7 @@ import metriclearn as ml
 from experiments.benchmarks.machine import Report, options_of
 from experiments.benchmarks.problems import problem_of
 from experiments.harness.comparison import group_cases
-from metriclearn.datasets import load_hapt, make_change_points
+from metriclearn.datasets import load_dataset, make_change_points
 from metriclearn.plots import plot_convergence
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import TimeLimit
@@ -128,7 +128,7 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
         return
     data = make_change_points(400, 40, 8, 3, (2, 4), random_state=0)
     yield "many, full metric, number known", problem_of(known, data.sequences, data.labels), _FEW
-    train = group_cases(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
+    train = group_cases(load_dataset("hapt", root, unlabeled="keep"), 6, False, 4, 0)[0].train
     X, y = train.sequences[:20], train.labels[:20]
     learner = clone(full).set_params(regularizer__strength=1e-2)
     problem = problem_of(learner, X, y)
@@ -199,7 +199,7 @@ def main() -> None:
     """Solve everything, print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--seconds", type=float, default=15.0, help="processor time of a run")
-    parser.add_argument("--root", help="folder of HAPT; by default that of load_hapt")
+    parser.add_argument("--root", help="folder of HAPT; by default that of load_dataset")
     options = parser.parse_args()
     seconds = 1.0 if options.tiny else options.seconds
     limits = f"{_ROUNDS} rounds or {seconds:g} processor seconds"

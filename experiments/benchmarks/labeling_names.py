@@ -25,7 +25,7 @@ from metriclearn.annotate import suggest
 from metriclearn.annotate.learning import Group, strategy_for
 from metriclearn.annotate.project import Annotation
 from metriclearn.annotate.signals import Recording
-from metriclearn.datasets import LabeledSequences, load_hapt
+from metriclearn.datasets import LabeledSequences, load_dataset
 
 _RATE = 2.0
 _LENGTH = 40  # rows of a stretch: 20 s
@@ -99,7 +99,7 @@ def rows_of(tiny: bool) -> list[Row]:
     """Make rows of a table: for each fraction of labels, the fraction of names that are right, with
     its standard error over users."""
     window = 100 if tiny else 25
-    data = load_hapt(window=window, features="basic", unlabeled="keep", labels="activities")
+    data = load_dataset("hapt", window=window, unlabeled="keep", labels="activities")
     train, test = held_out(0, data, 6)
     seeds, shares = range(1 if tiny else _SEEDS), _SHARES[-1:] if tiny else _SHARES
     users = np.unique(test.groups)

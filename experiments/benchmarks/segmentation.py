@@ -35,7 +35,7 @@ from metriclearn import (
     SquaredFrobenius,
 )
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
-from metriclearn.datasets import LabeledSequences, load_hapt, load_tcpd, registry
+from metriclearn.datasets import LabeledSequences, load_dataset, registry
 from metriclearn.estimators.penalties.interval_regression import IntervalRegression, target_interval
 from metriclearn.indices import adjusted_mutual_info_score, covering, f_measure, precision_recall
 from metriclearn.oracles.change_points import PenalizedSegmentation
@@ -85,8 +85,8 @@ def tuned_learner(train: LabeledSequences) -> ChangePointMetricLearner:
 
 def hapt(report: Report, tiny: bool) -> None:
     """Report two tables for the test users of HAPT: boundaries, and states."""
-    segments = load_hapt(unlabeled="keep")
-    activities = load_hapt(unlabeled="keep", labels="activities")
+    segments = load_dataset("hapt", unlabeled="keep")
+    activities = load_dataset("hapt", unlabeled="keep", labels="activities")
     if tiny:
         segments, activities = segments.select(range(10)), activities.select(range(10))
     (case,) = group_cases(segments, 1 if tiny else 6, False, 2, 0)
@@ -289,7 +289,9 @@ def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
 def tcpd(report: Report, tiny: bool) -> None:
     """Report the table of the Turing benchmark. One series is left out at a time, and the others
     determine its penalty."""
-    series = [one for one in load_tcpd() if one.values.shape[1] == 1][: 4 if tiny else None]
+    series = [one for one in load_dataset("tcpd") if one.values.shape[1] == 1][
+        : 4 if tiny else None
+    ]
     lengths = np.array([len(one.values) for one in series])
     units = {
         "times T": lengths,
@@ -409,9 +411,7 @@ def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int],
 def archive(report: Report, name: str, tiny: bool) -> None:
     """Report a table for TSSB or UTSA, with our results, by cross-validation over five folds of the
     series, and with published results."""
-    from metriclearn import datasets
-
-    data = getattr(datasets, f"load_{name}")()
+    data = load_dataset(name)
     data = data.select(range(6 if tiny else len(data)))
     X, sizes, truths = parts_of_series(name, data)
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets import load_hapt, registry
+from metriclearn.datasets import load_dataset, registry
 
 PEERS = Path(__file__).parent / "hapt_segmenters.json"
 USERS = ["user03", "user07", "user11", "user13", "user19", "user26"]  # experiment=hapt tests on
@@ -111,7 +111,7 @@ def main() -> None:
         print("claspy is not installed; the head of this file says how to make its environment.")
         return
     warnings.simplefilter("ignore")
-    (test,) = load_hapt(unlabeled="keep").split_by_group(groups=[USERS])
+    (test,) = load_dataset("hapt", unlabeled="keep").split_by_group(groups=[USERS])
     recordings = registry.read("hapt", "sequences_int16.npz", None)
     results: dict[str, dict[str, list[int]]] = {}
     for i in list(range(len(test)))[: options.recordings]:

@@ -28,7 +28,7 @@ from experiments.data.generated_videos import build_videos, plan
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import Partition
 from metriclearn.baselines import EqualCuts, TunedSegmenter
-from metriclearn.datasets import LabeledSequences, load_musanmix
+from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
 from metriclearn.indices import compare
@@ -108,7 +108,7 @@ def musanmix(report: Report, tiny: bool) -> None:
     sizes: Any = (0.7, (4, 1, 1)) if tiny else (5.5, (4, 3, 3))
     root = build_shows(DATA / ("tiny_sounds" if tiny else "sounds"), 0, *sizes)
     (case,) = folder_cases(root, extractor, 2, standardize=True)
-    test = load_musanmix(extractor)
+    test = load_dataset("musanmix", extractor=extractor)
     (X,) = OwnScale().fit_transform(test.sequences)
     truth = Partition.from_runs(test.labels[0])
     rows: list[Row] = []

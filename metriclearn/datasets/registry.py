@@ -8,7 +8,7 @@ import json
 import lzma
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -30,12 +30,20 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the files of a data set come from.
+    """Where the files of a data set come from, and how they are read.
 
     Parameters
     ----------
     advice : str
         How to get and arrange the files. Error messages end with this text.
+    license : str
+        What is known of the license.
+    reader : str
+        Module and function in ``loaders`` that read the files.
+    options : sequence of str
+        Names of the options that users may pass to :func:`load_dataset` for this data set.
+    settings : mapping
+        Arguments of the reader, such as the names of files and columns.
     base_url : str
         Address of the folder that holds the ``files``.
     files : mapping of str to mapping
@@ -43,12 +51,20 @@ class Source:
     """
 
     advice: str
+    license: str = ""
+    reader: str = ""
+    options: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     base_url: str = ""
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-_TEXT = files(__package__).joinpath("sources.toml").read_text("utf-8")
-SOURCES = {name: Source(**table) for name, table in tomllib.loads(_TEXT).items()}
+SOURCES = {
+    name: Source(**entry)
+    for name, entry in tomllib.loads(
+        files(__package__).joinpath("sources.toml").read_text("utf-8")
+    ).items()
+}
 
 
 def data_folder(name: str, root: PathLike | None = None) -> Path:
@@ -185,7 +201,7 @@ def read(
     name: str,
     file: str,
     root: PathLike | None = None,
-    columns: Mapping[str, type] | None = None,
+    columns: Mapping[str, type | None] | None = None,
     base_url: str | None = None,
 ) -> Any:
     """Read a file of data set ``name``, which :func:`fetch` downloads first if necessary.
@@ -236,11 +252,11 @@ def read_arrays(path: Path) -> dict[str, NDArray]:
         return dict(arrays)
 
 
-def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
+def read_table(path: Path, columns: Mapping[str, type | None]) -> pd.DataFrame:
     """Read the given columns of a CSV file (also .gz and .xz) with the given types.
 
-    Raises ValueError if the file is damaged. The last line must end with a line break, since a file
-    without it may have been truncated.
+    A column of type None has texts, which may be empty. Raises ValueError if the file is damaged.
+    The last line must end with a line break, since a file without it may have been truncated.
     """
     pd = optional("pandas", "tables")
     with reading(path, f"a CSV file with columns {', '.join(columns)}"):
@@ -249,8 +265,10 @@ def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
             content = _OPENERS[path.suffix].decompress(content)
         if not content.endswith(b"\n"):
             raise ValueError("its last line is cut")
-        kinds: dict[str, Any] = {"dtype": columns, "keep_default_na": False, "na_values": [""]}
-        table = pd.read_csv(io.BytesIO(content), index_col=False, **kinds)[list(columns)]
+        kinds = {name: kind or str for name, kind in columns.items()}
+        blank = {name: [""] for name, kind in columns.items() if kind is not None}
+        options: dict[str, Any] = {"keep_default_na": False, "na_values": blank, "dtype": kinds}
+        table = pd.read_csv(io.BytesIO(content), index_col=False, **options)[list(columns)]
         if table.isna().any(axis=None):
             raise ValueError("a value is missing")
     return table

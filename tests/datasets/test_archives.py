@@ -4,14 +4,13 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from metriclearn.datasets import load_gesture_phase, load_hapt, load_weizmann_horses
-from metriclearn.datasets.loaders.hapt import UNITS
+from metriclearn.datasets import load_dataset
+from metriclearn.datasets.loaders.phones import UNITS
 
 ACTIVITIES = [
     *("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING"),
@@ -63,11 +62,11 @@ def gesture_archive(kept: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "load", "archive", "arrays", "packed"),
+    ("name", "archive", "arrays", "packed"),
     [
-        ("hapt", load_hapt, phone_archive, "sequences_int16.npz", "zip in a zip"),
-        ("gesture_phase", load_gesture_phase, gesture_archive, "sequences.npz", "zip"),
-        ("gesture_phase", load_gesture_phase, gesture_archive, "sequences.npz", "unpacked"),
+        ("hapt", phone_archive, "sequences_int16.npz", "zip in a zip"),
+        ("gesture_phase", gesture_archive, "sequences.npz", "zip"),
+        ("gesture_phase", gesture_archive, "sequences.npz", "unpacked"),
     ],
     ids=["hapt", "gesture_phase", "gesture_phase unpacked"],
 )
@@ -75,7 +74,6 @@ def test_archives_of_uci_become_the_files_we_keep(
     shared_folder: Callable[[str], Path],
     tmp_path: Path,
     name: str,
-    load: Callable[..., Any],
     archive: Callable[[Path, Path], None],
     arrays: str,
     packed: str,
@@ -93,7 +91,7 @@ def test_archives_of_uci_become_the_files_we_keep(
             made.mkdir()
             shutil.make_archive(str(made / "data set"), "zip", inner)
         shutil.make_archive(str(root / "download"), "zip", made)
-    data = load(root)
+    data = load_dataset(name, root)
     assert (root / "segments.csv").read_text() == expected
     stored = np.load(root / arrays)
     for key, array in np.load(kept / arrays).items():
@@ -108,7 +106,7 @@ def test_archives_of_uci_become_the_files_we_keep(
         "download.zip",
     }
     (root / "download.zip").unlink(missing_ok=True)
-    np.testing.assert_array_equal(load(root).sequences[0], data.sequences[0])
+    np.testing.assert_array_equal(load_dataset(name, root).sequences[0], data.sequences[0])
 
 
 def test_horses_get_the_size_of_their_masks(tmp_path: Path) -> None:
@@ -129,7 +127,7 @@ def test_horses_get_the_size_of_their_masks(tmp_path: Path) -> None:
     root.mkdir()
     with tarfile.open(root / "weizmann_horse_db.tar.gz", "w:gz") as packed:
         packed.add(source, "weizmann_horse_db")
-    data = load_weizmann_horses(root)
+    data = load_dataset("weizmann_horses", root)
     assert data.names == ["horse001", "horse002"]
     np.testing.assert_array_equal(data.labels[0], mask)
     assert data.images[0].shape == (40, 60, 3)
@@ -165,5 +163,5 @@ def test_other_archives_are_named(
     else:
         file.write_bytes(content)
     with pytest.raises(ValueError, match=sentence):
-        load_hapt(file.parent)
+        load_dataset("hapt", file.parent)
     assert [path.name for path in file.parent.iterdir()] == ["download.zip"]

@@ -1,4 +1,4 @@
-"""Folders of recordings: features, labels, the cache, and the four data sets."""
+"""Folders of recordings: features, labels, and the cache."""
 
 import os
 from pathlib import Path
@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.annotations import save_segments
 from metriclearn.datasets.recordings import (
     cached_features,
-    load_ami_turns,
-    load_jamendo_singing,
-    load_musanmix,
     load_recordings,
-    load_speech_segments,
 )
 
 
@@ -150,22 +146,3 @@ def test_damaged_or_unwritable_cache_costs_only_time(tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file, not a folder")
     np.testing.assert_array_equal(cached_features(file, extractor, blocked), first)
-
-
-@pytest.mark.parametrize(
-    ("load", "name", "recording", "rows", "labels"),  # rows of half a second, labels of the first
-    [
-        (load_jamendo_singing, "jamendo_singing", "song02", 316, {"instrumental", "singing"}),
-        (load_ami_turns, "ami_turns", "trn05", 60, None),
-        (load_musanmix, "musanmix", "musanmix", 149, {"music", "noise", "male", "noEnergy"}),
-        (load_speech_segments, "speech_segments", "diarizationExample", 84,
-         {"speakerA", "speakerB", "speakerC", "speakerD"}),
-    ],
-)  # fmt: skip
-def test_real_recordings(shared_folder, tmp_path, load, name, recording, rows, labels) -> None:
-    audio = pytest.importorskip("metriclearn.features.media.audio")
-    extractor = audio.AudioFeatures(2.0, n_mfcc=2, deltas=0)
-    data = load(extractor, shared_folder(name), recordings=[recording], cache=tmp_path)
-    assert data.names == [recording]
-    assert data.sequences[0].shape == (rows, 6)
-    assert labels is None or set(data.labels[0].tolist()) == labels

@@ -23,8 +23,8 @@ from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
-from metriclearn.datasets import load_texts, make_change_points, save_files
-from tests.datasets.test_published import write as write_texts
+from metriclearn.datasets import load_dataset, make_change_points, save_files
+from tests.datasets.made import texts as write_texts
 from tests.experiments.command import (
     DATA_REASON,
     call,
@@ -234,7 +234,9 @@ def test_features_of_other_documents_are_those_of_the_training(tmp_path: Path) -
     train, test = (f"dataset.{key}={x}" for key, x in zip(("root", "test_root"), folders))
     options = ("experiment=texts", "+dataset.loader.n_components=5", "dataset.n_sequences=4")
     (case,) = read_cases(configuration(*options, train, test))
-    alone = load_texts(folders[1], case.train.names, 5, fitted_root=folders[0])
+    alone = load_dataset(
+        "texts", folders[1], fitted=case.train.names, n_components=5, fitted_root=folders[0]
+    )
     assert len(case.test) == len(case.train) == 4  # the first ones, to which features are fitted
     for X, Z in zip(case.test.sequences, alone.sequences):
         np.testing.assert_allclose(X, Z, rtol=0, atol=0)

@@ -10,7 +10,7 @@ import pytest
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.studies.clusterings import Clustering, Repeated, cases_of
 from metriclearn.baselines import Euclidean, RelevantComponents
-from metriclearn.datasets import LabeledTable, load_digits, load_iris
+from metriclearn.datasets import LabeledTable, load_dataset
 from tests.experiments.command import configuration, outcomes_of, results_of
 
 
@@ -19,7 +19,7 @@ def rows_of(table: LabeledTable) -> set[bytes]:
 
 
 def test_halves_are_stratified_and_choices_stay_in_the_training_half() -> None:
-    table = load_iris()
+    table = load_dataset("iris")
     numbered = LabeledTable("iris", np.c_[table.X, np.arange(150.0)], table.y, ["x"] * 5)
     cases = cases_of("B", numbered, 3, configuration("experiment=clustering"))
     assert len(cases) == 3
@@ -36,7 +36,7 @@ def test_halves_are_stratified_and_choices_stay_in_the_training_half() -> None:
 
 
 def test_classes_of_training_sets_and_of_the_test_are_disjoint() -> None:
-    for case in cases_of("C", load_digits(), 2, configuration("experiment=clustering")):
+    for case in cases_of("C", load_dataset("digits"), 2, configuration("experiment=clustering")):
         first, second = (set(part.classes) for part in case.train)
         third = set(case.test.table.classes)
         assert (len(first), len(second), len(third)) == (3, 2, 5)
@@ -47,7 +47,7 @@ def test_classes_of_training_sets_and_of_the_test_are_disjoint() -> None:
 
 
 def test_same_table_for_training_and_test_has_other_seeds_to_choose() -> None:
-    (case,) = cases_of("A", load_iris(), 10, configuration("experiment=clustering"))
+    (case,) = cases_of("A", load_dataset("iris"), 10, configuration("experiment=clustering"))
     assert list(case.test.seeds) == list(range(10))
     assert case.train[0] is case.test.table
 
@@ -74,7 +74,7 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
         Method("raw", Euclidean(False)),
         Method("rca", RelevantComponents(), [{"shrinkage": s} for s in (0.5, 0.5)]),
     ]
-    both, raw, rescaled = outcomes(methods, tiny_case(load_iris()), tmp_path)
+    both, raw, rescaled = outcomes(methods, tiny_case(load_dataset("iris")), tmp_path)
     assert losses(both) == losses(raw)  # 1.02 against 1.51
     assert str(both.choices["given"]) == "standardize = False"
     assert both.held_out("given") == pytest.approx(1.05, abs=0.1)
@@ -83,7 +83,7 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
 
 
 def test_features_that_never_vary_in_training_get_no_weight(tmp_path: Path) -> None:
-    table = load_iris()
+    table = load_dataset("iris")
     padded = LabeledTable("iris", np.c_[table.X, np.zeros(150)], table.y, ["x"] * 5)
     method = Method("rca", RelevantComponents(contiguous=False))
     (result,), (plain,) = (outcomes([method], tiny_case(t), tmp_path) for t in (padded, table))
@@ -100,7 +100,7 @@ class Nothing(Euclidean):
 
 
 def test_a_metric_of_rank_0_gets_random_clusters_and_not_a_single_one(tmp_path: Path) -> None:
-    (result,) = outcomes([Method("nothing", Nothing())], tiny_case(load_iris()), tmp_path)
+    (result,) = outcomes([Method("nothing", Nothing())], tiny_case(load_dataset("iris")), tmp_path)
     assert min(losses(result)) > 3.5  # at random nearly 2(K − 1) = 4, one cluster 2
     assert result.scores["given"]["adjusted_rand"].max() < 0.1
 
@@ -111,7 +111,7 @@ def test_every_method_of_the_experiment_has_components() -> None:
     assert names[:3] == ["ours/full, no choices", "ours/toward a reference", "ours/full"]
     assert {"RCA", "MMC, full", "MMC, diagonal", "closed form", "NCA", "PCA"} < set(names)
     with pytest.raises(ValueError, match="protocols A, B or C, got 'D'"):
-        cases_of("D", load_iris(), 1, config)
+        cases_of("D", load_dataset("iris"), 1, config)
 
 
 def test_tiny_run(tmp_path: Path) -> None:
