@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import table_form
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.atomic import reading, replacing
+from metriclearn.datasets.text_tables import lacks, text_rows
+from metriclearn.running.atomic import replacing
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")
@@ -42,12 +42,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"{name!r} does not exist; write a table with columns {columns}, times in seconds, or "
             "give the name of your table (segments=…, --segments)."
         )
-    with reading(path, f"a table with columns {columns}", csv.Error):
-        separator, spaced = table_form(path)
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            lines = csv.reader(stream, delimiter=separator, skipinitialspace=spaced)
-            header = [cell.strip().lower() for cell in next(lines, [])]
-            rows = [(lines.line_num, row) for row in lines if any(row)]  # without empty lines
+    header, rows = text_rows(path, f"a table with columns {columns}")
     missing = [column for column in _COLUMNS[:3] if column not in header]
     if missing or not rows:
         raise ValueError(
@@ -55,8 +50,8 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"{missing or 'rows'}; its columns are {header[:8]}."
         )
     places = [header.index(column) for column in _COLUMNS if column in header]
-    cells = [[cell.strip() for cell in row] + [""] * len(header) for _, row in rows]
-    table = [[*(row[place] for place in places), ""][:4] for row in cells]
+    filled = [row + [""] * len(header) for _, row in rows]
+    table = [[*(row[place] for place in places), ""][:4] for row in filled]
     labeled, tables = any(label for *_, label in table), defaultdict(list)
     for (line, row), (recording, *times, label) in zip(rows, table):
         with suppress(ValueError):
@@ -82,11 +77,12 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
         the same group.
     """
     name = os.fspath(path)
-    with reading(path, "a table with columns recording, group", csv.Error):
-        separator, spaced = table_form(path)
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            lines = csv.DictReader(stream, delimiter=separator, skipinitialspace=spaced)
-            pairs = {(row.get("recording") or "", row.get("group") or "") for row in lines}
+    header, rows = text_rows(path, "a table with columns recording, group")
+    for column in ("recording", "group"):
+        if column not in header:
+            raise lacks(path, column, header, "name the columns recording and group")
+    filled = [dict(zip(header, row + [""] * len(header))) for _, row in rows]
+    pairs = {(row["recording"], row["group"]) for row in filled}
     groups = dict(pairs)
     if lacking := sorted({one for one in recordings if not groups.get(one)}):
         raise ValueError(

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.archives import lay_out
-from metriclearn.datasets.registry import PathLike, data_folder, read
+from metriclearn.datasets.registry import PathLike, data_folder, lay_out, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading

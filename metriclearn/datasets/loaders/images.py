@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.archives import lay_out
-from metriclearn.datasets.registry import PathLike, existing, files_by_name
+from metriclearn.datasets.registry import PathLike, existing, files_by_name, lay_out
 from metriclearn.datasets.sequences import Items
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional

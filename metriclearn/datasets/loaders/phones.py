@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.archives import lay_out
-from metriclearn.datasets.registry import PathLike, read
+from metriclearn.datasets.registry import PathLike, lay_out, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import OneOf, Whole, needs

@@ -57,15 +57,16 @@ def texts(
     if not known or (unknown := sorted(set(known) - set(source))):
         raise ValueError(
             f"load_dataset({name!r}) needs fitted among the names of its {len(source)} "
-            f"documents, got {unknown[:3] if known else 'none'}; take them from the names of a data set, or name "
-            "their folder, fitted_root=FOLDER."
+            f"documents, got {unknown[:3] if known else 'none'}; take them from the names of a data "
+            "set, or name their folder, fitted_root=FOLDER."
         )
     words = TfidfVectorizer(stop_words="english", sublinear_tf=True)
     weights = words.fit_transform([text for one in known for text in source[one][0]])
     if weights.shape[1] <= n_components:
         raise ValueError(
             f"load_dataset({name!r}) needs more words than components, got "
-            f"{weights.shape[1]} words for {n_components}; fit to more documents, or reduce n_components."
+            f"{weights.shape[1]} words for {n_components}; fit to more documents, or reduce "
+            "n_components."
         )
     svd = TruncatedSVD(n_components, random_state=0).fit(weights)
     sentences = words.transform([text for one, _ in documents.values() for text in one])
