@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
@@ -29,6 +29,7 @@ from metriclearn.running.extras import optional
 
 _TIER = "segments"
 _EXACT = "exact seconds"  # property of an ELAN document
+_PRAAT = re.compile(r'"(?P<text>(?:[^"]|"")*)"|![^\n]*|(?<!\S)(?P<number>[-+]?\d[\d.eE+-]*)(?!\S)')
 _CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")
 
 
@@ -93,15 +94,40 @@ def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
 
 
 def _read_textgrid(name: str, path: Path) -> list[Segment]:
-    wide = path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for rare letters
-    codec = "utf-16" if wide else "utf-8-sig"
-    grid = optional("pympi", "label").TextGrid(str(path), codec=codec)
-    tiers = [
-        (tier.name, [(a, b, text.strip()) for a, b, text in tier.get_intervals() if text.strip()])
-        for tier in grid.get_tiers()
-        if tier.tier_type == "IntervalTier"
-    ]
+    """Read a TextGrid in Praat's long, short or chronological form.
+
+    Praat reads texts in quotes and numbers between blanks, and takes all else for comments.
+    """
+    content = path.read_bytes()
+    wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for rare letters
+    parts = _PRAAT.finditer(content.decode("utf-16" if wide else "utf-8-sig"))
+    found = [part for part in parts if part.lastgroup is not None]
+    values = iter(
+        [m["text"].replace('""', '"') if m["number"] is None else m["number"] for m in found]
+    )
+    tiers: list[tuple[str, list[Segment]]] = []
+    if next(values).startswith("Praat chronological"):
+        count = int([next(values) for _ in range(3)][2])
+        kinds = [[next(values) for _ in range(4)][:2] for _ in range(count)]
+        tiers = [(title, []) for _, title in kinds]
+        for place in values:
+            number = int(place) - 1
+            tier = tiers[number][1]
+            _praat_row(values, kinds[number][0], tier)
+        return _one_tier(path, tiers)
+    for _ in range(int([next(values) for _ in range(4)][3])):
+        kind, title, _, _, count = (next(values) for _ in range(5))
+        tiers.append((title, []))
+        for _ in range(int(count)):
+            _praat_row(values, kind, tiers[-1][1])
     return _one_tier(path, tiers)
+
+
+def _praat_row(values: Iterator[str], kind: str, tier: list[Segment]) -> None:
+    """Read an interval, which is kept if it has a text, or a point, which is left out."""
+    start, end = next(values), next(values)
+    if kind == "IntervalTier" and (text := next(values).strip()):
+        tier.append((float(start), float(end), text))
 
 
 def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
@@ -125,10 +151,12 @@ def _read_elan(name: str, path: Path) -> list[Segment]:
     properties = dict(document.get_properties())
     # exact times by their milliseconds; a time that was moved in ELAN is not among them
     finer = {_milliseconds(time): time for time in map(float, properties.get(_EXACT, "").split())}
+    media = document.get_linked_files()
+    origin = int(media[0].get("TIME_ORIGIN") or 0) / 1000 if media else 0.0  # in the sound
     tiers = []
     for tier in document.get_tier_names():
         cues = document.get_annotation_data_for_tier(tier)
-        spans = [[finer.get(time, time / 1000) for time in cue[:2]] for cue in cues]
+        spans = [[finer.get(time, time / 1000) + origin for time in cue[:2]] for cue in cues]
         texts = [cue[2].strip() for cue in cues]
         tiers.append((tier, sorted((a, b, text) for (a, b), text in zip(spans, texts))))
     return _one_tier(path, tiers)
@@ -248,7 +276,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     Raises
     ------
     ValueError
-        If the format cannot hold a label or a time. Then no file is written.
+        If segments overlap, or the format cannot hold a label or a time. Then no file is written.
 
     See Also
     --------
@@ -261,7 +289,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     PosixPath('a.labels.txt')
     """
     form, target = FORMATS[kind], Path(path)
-    given = [(start, end, label) for start, end, label in segments]
+    given = disjoint(path, {name: [(start, end, label) for start, end, label in segments]})[name]
     plain = not any(label for *_, label in given)
     expected = numbered(given) if plain and kind != "csv" else given
     remedy = (
