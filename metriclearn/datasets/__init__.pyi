@@ -1,8 +1,28 @@
 """The public names of metriclearn.datasets, each listed once."""
 
+from .annotations import Segment as Segment
+from .annotations import covering as covering
+from .annotations import disjoint as disjoint
+from .annotations import numbered as numbered
+from .annotations import read_groups as read_groups
+from .annotations import read_segments as read_segments
+from .annotations import row_labels as row_labels
+from .annotations import save_segments as save_segments
+from .annotations import segments_text as segments_text
+from .annotations import typical_tolerance as typical_tolerance
 from .examples import load_example as load_example
+from .files import finite_values as finite_values
 from .files import load_files as load_files
+from .files import read_features as read_features
+from .files import sampling_rate as sampling_rate
 from .files import save_files as save_files
+from .files import sequence_files as sequence_files
+from .files import without_segments as without_segments
+from .formats import FORMATS as FORMATS
+from .formats import Format as Format
+from .formats import read_file as read_file
+from .formats import read_labels as read_labels
+from .formats import write_file as write_file
 from .loaders.annotated import AnnotatedProfiles as AnnotatedProfiles
 from .loaders.annotated import AnnotatedSeries as AnnotatedSeries
 from .loaders.catalog import load_dataset as load_dataset
@@ -13,10 +33,18 @@ from .loaders.samples import LabeledTable as LabeledTable
 from .mapped import PackedSequences as PackedSequences
 from .mapped import SequenceFolder as SequenceFolder
 from .mapped import pack_sequences as pack_sequences
+from .recordings import Extractor as Extractor
+from .recordings import cached_features as cached_features
 from .recordings import load_recordings as load_recordings
 from .recordings import load_tables as load_tables
+from .recordings import recording_files as recording_files
 from .registry import data_folder as data_folder
 from .registry import fetch as fetch
 from .sequences import LabeledSequences as LabeledSequences
+from .sequences import name_classes as name_classes
+from .sequences import of_parts as of_parts
+from .sequences import runs as runs
 from .synthetic import SyntheticSequences as SyntheticSequences
 from .synthetic import make_change_points as make_change_points
+from .text_tables import read_text_table as read_text_table
+from .text_tables import stream_rows as stream_rows

@@ -24,9 +24,19 @@ _COLUMNS = ("recording", "start", "end", "label")
 
 
 def read_segments(path: PathLike) -> dict[str, list[Segment]]:
-    """Read the segments (start, end, label) of every recording from a CSV file, and sort them.
+    """Read the segments (start, end, label) of every recording from a text table, and sort them.
 
     Times are in seconds. If the column of labels is missing or empty, all labels are empty.
+
+    Parameters
+    ----------
+    path : path
+        A table with the columns recording, start, end and label.
+
+    Returns
+    -------
+    dict of lists of (start, end, label)
+        By the name of the recording.
 
     Raises
     ------
@@ -35,6 +45,17 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     ValueError
         If a column or value is missing, a time is not a number, an end is not after its start, or
         two segments of a recording overlap by more than a millisecond.
+
+    See Also
+    --------
+    read_labels : reads files of other programs, too.
+    save_segments : writes such a table.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_segments
+    >>> read_segments("segments.csv")  # doctest: +SKIP
+    {'song': [(0.0, 12.5, 'verse'), (12.5, 30.0, 'refrain')]}
     """
     name, columns = os.fspath(path), ", ".join(_COLUMNS)
     if not Path(path).is_file():
@@ -68,13 +89,34 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
 
 
 def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
-    """Read the group of every recording from a CSV file with columns recording and group.
+    """Read the group of every recording from a text table with columns recording and group.
+
+    Parameters
+    ----------
+    path : path
+    recordings : sequence of str
+        Names of the recordings.
+
+    Returns
+    -------
+    list of str
+        The group of every recording.
 
     Raises
     ------
     ValueError
         If a column is missing, a recording has no group or more than one, or all recordings are in
         the same group.
+
+    See Also
+    --------
+    LabeledSequences : has groups, which a split does not divide.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_groups
+    >>> read_groups("people.csv", ["mon", "tue"])  # doctest: +SKIP
+    ['Ann', 'Bob']
     """
     name = os.fspath(path)
     header, rows = text_rows(path, "a table with columns recording, group")
@@ -100,13 +142,35 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
 
 
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """Sort the segments of every recording by time, and check that they do not overlap.
+    """Sort the segments of every recording by time, in place, and check that they do not overlap.
+
+    Parameters
+    ----------
+    path : path
+        The file that error messages name.
+    tables : dict of lists of (start, end, label)
+        By the name of the recording. Times are in seconds.
+
+    Returns
+    -------
+    dict
+        The same tables.
 
     Raises
     ------
     ValueError
         If a recording has no segments, a segment has no duration, or two segments overlap by more
         than a millisecond. The message names the file ``path``.
+
+    See Also
+    --------
+    read_segments : reads such tables.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import disjoint
+    >>> disjoint("notes.txt", {"a": [(2.0, 3.0, "y"), (0.0, 2.0, "x")]})
+    {'a': [(0.0, 2.0, 'x'), (2.0, 3.0, 'y')]}
     """
     name = os.fspath(path)
     for recording, segments in tables.items():
@@ -141,9 +205,33 @@ def row_labels(
 
     Parameters
     ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds. At least one.
+    n_rows : int
+    rate : float
+        Rows per second.
     gap : str, optional
         Label of rows that are in no segment. By default, such a row gets the label of the nearest
         segment in time.
+
+    Returns
+    -------
+    array (n_rows,) of str
+
+    Raises
+    ------
+    IndexError
+        If there is no segment.
+
+    See Also
+    --------
+    load_recordings : labels the rows of recordings in this way.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import row_labels
+    >>> row_labels([(0.0, 1.5, "a"), (1.5, 3.0, "b")], 3, rate=1.0).tolist()
+    ['a', 'b', 'b']
     """
     middles = (np.arange(n_rows) + 0.5) / rate
     starts, ends = (np.array([segment[i] for segment in segments]) for i in (0, 1))
@@ -161,8 +249,34 @@ def row_labels(
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
-    A gap is divided in the middle, and neighbors with equal labels are joined. Every instant
-    gets the label that :func:`row_labels` would give to a row at this instant.
+    A gap is divided in the middle, and neighbors with equal labels are joined. Every instant gets
+    the label that :func:`row_labels` would give to a row at this instant.
+
+    Parameters
+    ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds. At least one.
+    end : float
+        End of the recording in seconds.
+
+    Returns
+    -------
+    list of (start, end, label)
+
+    Raises
+    ------
+    IndexError
+        If there is no segment.
+
+    See Also
+    --------
+    row_labels : labels rows in the same way.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import covering
+    >>> covering([(1.0, 2.0, "a"), (4.0, 5.0, "b")], 6.0)
+    [(0.0, 3.0, 'a'), (3.0, 6.0, 'b')]
     """
     covered: list[Segment] = []
     for start, stop, label in segments:
@@ -180,24 +294,129 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
-    """Return the allowed error of a boundary: a tenth of the median length, at least ``step``."""
+    """Return the allowed error of a boundary: a tenth of the median length, at least ``step``.
+
+    Parameters
+    ----------
+    lengths : sequence of float
+        Lengths of segments.
+    step : float
+        The distance between two rows, in the unit of ``lengths``.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If a length is not a number.
+
+    See Also
+    --------
+    row_labels : turns segments into labels of rows.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import typical_tolerance
+    >>> typical_tolerance([10.0, 20.0, 60.0])
+    2.0
+    """
     return max(float(np.median(lengths)) / 10, step)
 
 
 def numbered(segments: Sequence[Segment]) -> list[Segment]:
-    """Replace the label of every segment by its number, counted from 1."""
+    """Replace the label of every segment by its number, counted from 1.
+
+    Parameters
+    ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds.
+
+    Returns
+    -------
+    list of (start, end, label)
+
+    Raises
+    ------
+    ValueError
+        If a segment does not consist of three values.
+
+    See Also
+    --------
+    write_file : numbers segments for formats that need labels.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import numbered
+    >>> numbered([(0.0, 2.0, ""), (2.0, 3.0, "")])
+    [(0.0, 2.0, '1'), (2.0, 3.0, '2')]
+    """
     return [(start, end, str(i + 1)) for i, (start, end, _) in enumerate(segments)]
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write a CSV file (recording, start, end, label), which :func:`read_segments` reads."""
+    """Write a table recording, start, end, label, which :func:`read_segments` reads.
+
+    Parameters
+    ----------
+    tables : mapping of str to sequences of (start, end, label)
+        By the name of the recording. Times are in seconds.
+    path : path
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written. An old file then stays as it is.
+
+    See Also
+    --------
+    read_segments : reads the table.
+    write_file : writes files for other programs.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import save_segments
+    >>> save_segments({"song": [(0.0, 12.5, "verse")]}, "segments.csv")  # doctest: +SKIP
+    PosixPath('segments.csv')
+    """
     return _write(path, segments_text(tables))
 
 
 def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
-    """Return the segments as CSV text.
+    """Return the segments as the text of a table, as :func:`save_segments` writes it.
 
     If no segment has a label, the column of labels is left out.
+
+    Parameters
+    ----------
+    tables : mapping of str to sequences of (start, end, label)
+        By the name of the recording. Times are in seconds.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If a segment does not consist of three values.
+
+    See Also
+    --------
+    save_segments : writes the text to a file.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import segments_text
+    >>> print(segments_text({"song": [(0.0, 12.5, "verse")]}))
+    recording,start,end,label
+    song,0.000,12.500,verse
+    <BLANKLINE>
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -128,10 +128,35 @@ def sequence_files(
 
     Hidden files and tables of segments are left out, see :func:`without_segments`.
 
+    Parameters
+    ----------
+    who : str
+        Name of the caller, for error messages.
+    folder : Path
+    pattern : str, optional
+        List only files whose names match this pattern.
+    endings : collection of str
+        In lower case, with the dot.
+
+    Returns
+    -------
+    list of Path
+
     Raises
     ------
     FileNotFoundError
         If there is no such file. The message starts with ``who``.
+
+    See Also
+    --------
+    load_files : reads the files of a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import sequence_files
+    >>> sequence_files("me", Path("walks"), None, [".csv"])  # doctest: +SKIP
+    [PosixPath('walks/monday.csv')]
     """
     files = [
         file
@@ -152,11 +177,36 @@ def sequence_files(
 def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     """Leave out tables of segments: the files whose names end in ``ending``, in any letter case.
 
+    Parameters
+    ----------
+    files : sequence of Path
+    ending : str
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+
     Warns
     -----
     UserWarning
         If a file that is left out has no column ``start``: such a file may not be a table of
         segments.
+
+    See Also
+    --------
+    sequence_files : lists the files of a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import without_segments
+    >>> without_segments([Path("a.csv")], ".segments.csv")
+    [PosixPath('a.csv')]
     """
     kept, odd = [], []
     for file in files:
@@ -251,11 +301,35 @@ def read_features(
 
     If ``names`` is None, all columns are features, except ``label`` and the columns in ``ignore``.
 
+    Parameters
+    ----------
+    path : Path
+        A CSV, TSV, Parquet or npz file.
+    ignore : collection of str
+        Columns that are not features. A file may lack these columns.
+    names : sequence of str, optional
+        The columns to read, in this order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its values are float64.
+
     Raises
     ------
     ValueError
         If the file is damaged, has no row or no feature column, lacks one of ``names``, or has a
         value that is not a finite number.
+
+    See Also
+    --------
+    load_files : reads features and labels of a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import read_features
+    >>> features = read_features(Path("walk.csv"), ignore=["time"])  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
     table, _ = read_columns(path)
@@ -278,12 +352,36 @@ def finite_values(
 ) -> NDArray[np.float64]:
     """Convert the features to float64, and check that they are finite.
 
+    Parameters
+    ----------
+    features : pandas.DataFrame
+    file : Path
+        The file that error messages name.
+    ignorable : bool
+        Whether messages may propose to leave columns out.
+
+    Returns
+    -------
+    array (T, P)
+
     Raises
     ------
     ValueError
         If a value is not a finite number. The message names the first wrong value. If
         ``ignorable``, and if most values in this column are not numbers, the message proposes to
         leave out all such columns.
+
+    See Also
+    --------
+    read_features : reads and checks a file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import finite_values
+    >>> finite_values(pd.DataFrame({"x": ["1", "2.5"]}), Path("a.csv")).tolist()
+    [[1.0], [2.5]]
     """
     pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
@@ -338,10 +436,15 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     UserWarning
         If rows are not evenly spaced, or are so far apart that times may be in milliseconds.
 
+    See Also
+    --------
+    load_tables : needs a rate.
+
     Examples
     --------
+    >>> from pathlib import Path
     >>> from metriclearn.datasets import sampling_rate
-    >>> sampling_rate(["walk.csv"], "time")  # doctest: +SKIP
+    >>> sampling_rate([Path("walk.csv")], "time")  # doctest: +SKIP
     50.0
     """
     read = [_steps(file, time) for file in files]

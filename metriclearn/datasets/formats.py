@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from html import unescape
 from pathlib import Path
@@ -46,6 +46,16 @@ class Format(NamedTuple):
         ``read(name, path)`` returns the segments of the recording ``name``.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
+
+    See Also
+    --------
+    write_file : checks what a format keeps.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import FORMATS
+    >>> FORMATS["elan"].title, FORMATS["elan"].ending
+    ('ELAN', '.eaf')
     """
 
     title: str
@@ -101,33 +111,29 @@ def _read_textgrid(name: str, path: Path) -> list[Segment]:
     content = path.read_bytes()
     wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for rare letters
     parts = _PRAAT.finditer(content.decode("utf-16" if wide else "utf-8-sig"))
-    found = [part for part in parts if part.lastgroup is not None]
-    values = iter(
-        [m["text"].replace('""', '"') if m["number"] is None else m["number"] for m in found]
-    )
+    values = iter([m["number"] or m["text"].replace('""', '"') for m in parts if m.lastgroup])
+
+    def take(count: int) -> list[str]:
+        return [next(values) for _ in range(count)]
+
+    def keep(kind: str, tier: list[Segment]) -> None:
+        start, end = take(2)
+        if kind == "IntervalTier" and (text := take(1)[0].strip()):  # a point has a time and a text
+            tier.append((float(start), float(end), text))
+
     tiers: list[tuple[str, list[Segment]]] = []
-    if next(values).startswith("Praat chronological"):
-        count = int([next(values) for _ in range(3)][2])
-        kinds = [[next(values) for _ in range(4)][:2] for _ in range(count)]
+    if take(1)[0].startswith("Praat chronological"):
+        kinds = [take(4)[:2] for _ in range(int(take(3)[2]))]
         tiers = [(title, []) for _, title in kinds]
         for place in values:
-            number = int(place) - 1
-            tier = tiers[number][1]
-            _praat_row(values, kinds[number][0], tier)
+            keep(kinds[int(place) - 1][0], tiers[int(place) - 1][1])
         return _one_tier(path, tiers)
-    for _ in range(int([next(values) for _ in range(4)][3])):
-        kind, title, _, _, count = (next(values) for _ in range(5))
+    for _ in range(int(take(4)[3])):
+        kind, title, _, _, size = take(5)
         tiers.append((title, []))
-        for _ in range(int(count)):
-            _praat_row(values, kind, tiers[-1][1])
+        for _ in range(int(size)):
+            keep(kind, tiers[-1][1])
     return _one_tier(path, tiers)
-
-
-def _praat_row(values: Iterator[str], kind: str, tier: list[Segment]) -> None:
-    """Read an interval, which is kept if it has a text, or a point, which is left out."""
-    start, end = next(values), next(values)
-    if kind == "IntervalTier" and (text := next(values).strip()):
-        tier.append((float(start), float(end), text))
 
 
 def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
@@ -284,7 +290,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
 
     Examples
     --------
-    >>> from metriclearn.datasets.formats import read_labels, write_file
+    >>> from metriclearn.datasets import write_file
     >>> write_file("audacity", "a", [(0.0, 1.5, "speech")], "a.labels.txt")  # doctest: +SKIP
     PosixPath('a.labels.txt')
     """
@@ -324,10 +330,35 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
 def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     """Read the segments of the recording ``name`` from a file in one of the formats.
 
+    Parameters
+    ----------
+    kind : str
+        A key of ``FORMATS``.
+    name : str
+        Name of the recording.
+    path : Path
+
+    Returns
+    -------
+    list of (start, end, label)
+        Times are in seconds.
+
     Raises
     ------
     ValueError
-        If the file cannot be read, or holds no segments of that recording.
+        If the file cannot be read, or holds no segments of that recording. Messages name the
+        format in place of the path.
+
+    See Also
+    --------
+    read_labels : reads files of people.
+    write_file : writes such a file.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_file
+    >>> read_file("webvtt", "talk", "talk.vtt")  # doctest: +SKIP
+    [(0.0, 1.5, 'Ann')]
     """
     title = FORMATS[kind].title
     try:
@@ -371,7 +402,7 @@ def read_labels(path: PathLike) -> dict[str, list[Segment]]:
 
     Examples
     --------
-    >>> from metriclearn.datasets.formats import read_labels
+    >>> from metriclearn.datasets import read_labels
     >>> read_labels("a.labels.txt")  # doctest: +SKIP
     {'a': [(0.0, 1.5, 'speech')]}
     """

@@ -32,7 +32,18 @@ _OTHER |= {".jams", ".pfsx", ".etf"}
 
 
 class Extractor(Protocol):
-    """Turns a file into features, as ``AudioFeatures`` and ``VideoFeatures`` do."""
+    """Turns a file into features, as ``AudioFeatures`` and ``VideoFeatures`` do.
+
+    See Also
+    --------
+    load_recordings : takes an extractor.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_recordings
+    >>> from metriclearn.features.media.audio import AudioFeatures
+    >>> data = load_recordings("shows", extractor=AudioFeatures(rate=2))  # doctest: +SKIP
+    """
 
     @property
     def rate(self) -> float:
@@ -314,13 +325,29 @@ def _check_times(
 def recording_files(folder: PathLike) -> dict[str, Path]:
     """Find the recordings in a folder and in its subfolders ``audio`` and ``video``.
 
-    The result maps the name of every recording to its file. The name is that of the file, without
-    the ending.
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    dict of str to Path
+        The file of every recording, by its name, which is that of the file without the ending.
 
     Raises
     ------
     ValueError
         If two files differ only by their ending.
+
+    See Also
+    --------
+    load_recordings : computes their features.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import recording_files
+    >>> recording_files("shows")  # doctest: +SKIP
+    {'monday': PosixPath('shows/audio/monday.flac')}
     """
     places = (Path(folder), Path(folder) / "audio", Path(folder) / "video")
     files = [file for place in places for file in sorted(place.glob("[!.]*")) if file.is_file()]
@@ -339,14 +366,31 @@ def cached_features(
 
     Parameters
     ----------
+    path : path
+        The recording.
+    extractor : Extractor
     cache : path, optional
         Folder of the cached files. By default it is ``$METRICLEARN_CACHE/features``, or a folder
         in the current user's cache if that variable is not set.
+
+    Returns
+    -------
+    array (T, P)
 
     Raises
     ------
     ValueError
         If a feature is not finite.
+
+    See Also
+    --------
+    load_recordings : computes and labels the features of a folder.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import cached_features
+    >>> from metriclearn.features.media.audio import AudioFeatures
+    >>> X = cached_features("show.flac", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     import joblib
     import pooch

@@ -124,6 +124,10 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     ValueError
         If the file is damaged, two columns have the same name, or a row has too many values.
 
+    See Also
+    --------
+    stream_rows : reads the same dialects from a stream.
+
     Examples
     --------
     >>> from metriclearn.datasets import read_text_table
@@ -176,16 +180,44 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     The form is that of the first two lines, so the first one is yielded when the second has
     arrived. Cells lose blanks at their ends, and decimal commas become points. Lines without a
     value are left out.
+
+    Parameters
+    ----------
+    lines : iterable of str
+
+    Returns
+    -------
+    iterator of (int, list of str)
+        Lines are counted from 1.
+
+    Raises
+    ------
+    ValueError
+        If a cell is longer than 131,072 characters.
+
+    See Also
+    --------
+    read_text_table : reads the same dialects from a file.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import stream_rows
+    >>> list(stream_rows(["t;x", "0,5;1,25"]))
+    [(1, ['t', 'x']), (2, ['0.5', '1.25'])]
     """
     numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip("\ufeff\r\n"))
     first = list(islice(numbered, 2))
     if first and re.match(r'\ufeff?"?sep=', first[0][1], re.IGNORECASE):
         first += islice(numbered, 1)
-    form = table_form([line for _, line in first])
-    for i, line in chain(first[form.skipped :], numbered):
-        cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
-        if any(cells):
-            yield i, [_point(cell) for cell in cells] if form.decimal == "," else cells
+    place = 1
+    try:
+        form = table_form([line for _, line in first])
+        for place, line in chain(first[form.skipped :], numbered):
+            cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
+            if any(cells):
+                yield place, [_point(one) for one in cells] if form.decimal == "," else cells
+    except csv.Error as error:
+        raise ValueError(f"Line {place} is no line of a table ({error}); correct it.") from error
 
 
 def _point(cell: str) -> str:

@@ -147,7 +147,7 @@ def load_dataset(name: str, root: PathLike | None = None, **options: Any) -> Any
     confidence of the tracker. Those of **birdsong** are decibels in 32 mel bands from 500 to 12,000
     Hz, and their changes over 16 ms. Those of **billboard** are roots of 24 chroma values over 2
     and 16 s, and for both the largest similarity to a row at least 8 s earlier. Those of
-    **piano_keys** are roots of the fractions of time of the pitch classes over 2, 8 and 32 quarters.
+    **piano_keys** are roots of fractions of time of the pitch classes over 2, 8 and 32 quarters.
 
     Options of **texts**. Every excerpt is in one document only, the first that has it; documents
     with fewer than three excerpts are left out.

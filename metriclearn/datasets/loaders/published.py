@@ -57,8 +57,8 @@ def texts(
     if not known or (unknown := sorted(set(known) - set(source))):
         raise ValueError(
             f"load_dataset({name!r}) needs fitted among the names of its {len(source)} "
-            f"documents, got {unknown[:3] if known else 'none'}; take them from the names of a data "
-            "set, or name their folder, fitted_root=FOLDER."
+            f"documents, got {unknown[:3] if known else 'none'}; take them from the names of a "
+            "data set, or name their folder, fitted_root=FOLDER."
         )
     words = TfidfVectorizer(stop_words="english", sublinear_tf=True)
     weights = words.fit_transform([text for one in known for text in source[one][0]])
