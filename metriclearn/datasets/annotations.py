@@ -1,4 +1,4 @@
-"""Read and write labelled segments in seconds: segments.csv, Audacity label tracks, WebVTT."""
+"""Read and write tables of labelled segments in seconds, and label rows by them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -384,7 +383,9 @@ def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Pa
     >>> save_segments({"song": [(0.0, 12.5, "verse")]}, "segments.csv")  # doctest: +SKIP
     PosixPath('segments.csv')
     """
-    return _write(path, segments_text(tables))
+    with replacing(path) as stream:
+        stream.write(segments_text(tables).encode())
+    return Path(path)
 
 
 def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
@@ -426,36 +427,3 @@ def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
         rows = [(recording, seconds_text(a), seconds_text(b), label) for a, b, label in segments]
         writer.writerows(row[:width] for row in rows)
     return text.getvalue()
-
-
-def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write a label track for Audacity (File, Import, Labels): start, end and label, tab-separated.
-
-    A segment without a label gets its number as label.
-    """
-    lines = [f"{a:.6f}\t{b:.6f}\t{text}\n" for a, b, text in _texts(segments)]
-    return _write(path, "".join(lines))
-
-
-def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write WebVTT cues, which browsers and VLC show over the video."""
-    lines = [(a, b, escape(text, quote=False)) for a, b, text in _texts(segments)]
-    cues = [f"{_clock(a)} --> {_clock(b)}\n{text}\n" for a, b, text in lines]
-    return _write(path, "\n".join(["WEBVTT\n", *cues]))
-
-
-def _texts(segments: Sequence[Segment]) -> list[Segment]:
-    """Replace every missing label by the number of the segment, counted from 1."""
-    return [(a, b, label or str(i + 1)) for i, (a, b, label) in enumerate(segments)]
-
-
-def _clock(seconds: float) -> str:
-    """Write a time as hh:mm:ss.mmm."""
-    minutes, milliseconds = divmod(round(1000 * seconds), 60000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds / 1000:06.3f}"
-
-
-def _write(path: PathLike, text: str) -> Path:
-    with replacing(path) as stream:
-        stream.write(text.encode())
-    return Path(path)

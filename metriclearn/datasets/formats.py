@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,9 +18,7 @@ from metriclearn.datasets.annotations import (
     disjoint,
     numbered,
     read_segments,
-    save_audacity,
     save_segments,
-    save_webvtt,
     seconds_text,
 )
 from metriclearn.datasets.registry import PathLike
@@ -65,11 +63,24 @@ class Format(NamedTuple):
     precision: float = 1e-6  # a fifth of a sample at 192 kHz
 
 
+def _save(path: Path, text: str) -> None:
+    with replacing(path) as stream:
+        stream.write(text.encode())
+
+
+def _write_csv(name: str, segments: Sequence[Segment], path: Path) -> None:
+    save_segments({name: segments}, path)
+
+
 def _read_csv(name: str, path: Path) -> list[Segment]:
     tables = read_segments(path)
     if name not in tables:
         raise ValueError(f"The table has no segments of {name!r}, only of {sorted(tables)[:5]}.")
     return tables[name]
+
+
+def _write_audacity(name: str, segments: Sequence[Segment], path: Path) -> None:
+    _save(path, "".join(f"{a:.6f}\t{b:.6f}\t{label}\n" for a, b, label in segments))
 
 
 def _read_audacity(name: str, path: Path) -> list[Segment]:
@@ -79,6 +90,19 @@ def _read_audacity(name: str, path: Path) -> list[Segment]:
             start, end, *label = line.split("\t", 2)
             segments.append((float(start), float(end), "".join(label).strip()))
     return segments
+
+
+def _write_webvtt(name: str, segments: Sequence[Segment], path: Path) -> None:
+    cues = [
+        f"{_clock(a)} --> {_clock(b)}\n{escape(label, quote=False)}\n" for a, b, label in segments
+    ]
+    _save(path, "\n".join(["WEBVTT\n", *cues]))
+
+
+def _clock(seconds: float) -> str:
+    """Write a time as hh:mm:ss.mmm."""
+    minutes, milliseconds = divmod(round(1000 * seconds), 60000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds / 1000:06.3f}"
 
 
 def _read_webvtt(name: str, path: Path) -> list[Segment]:
@@ -194,8 +218,7 @@ def _write_rttm(name: str, segments: Sequence[Segment], path: Path) -> None:
     for start, end, label in segments:
         first, last = (Decimal(seconds_text(time)) for time in (start, end))
         lines.append(f"SPEAKER {name} 1 {first} {last - first} <NA> <NA> {label} <NA> <NA>\n")
-    with replacing(path) as stream:
-        stream.write("".join(lines).encode())
+    _save(path, "".join(lines))
 
 
 def _read_rttm(name: str, path: Path) -> list[Segment]:
@@ -221,8 +244,7 @@ def _write_jams(name: str, segments: Sequence[Segment], path: Path) -> None:
     annotation |= {"annotation_metadata": {"data_source": "metriclearn"}, "sandbox": {}}
     about = {"title": name, "duration": length, "identifiers": {}, "jams_version": "0.3.4"}
     content = {"file_metadata": about, "annotations": [annotation], "sandbox": {}}
-    with replacing(path) as stream:
-        stream.write(json.dumps(content, indent=1).encode())
+    _save(path, json.dumps(content, indent=1))
 
 
 def _read_jams(name: str, path: Path) -> list[Segment]:
@@ -242,13 +264,9 @@ def _read_jams(name: str, path: Path) -> list[Segment]:
 
 
 FORMATS = {
-    "csv": Format(
-        "Table (CSV)", ".segments.csv", lambda n, s, p: save_segments({n: s}, p), _read_csv
-    ),
-    "audacity": Format(
-        "Audacity labels", ".labels.txt", lambda n, s, p: save_audacity(s, p), _read_audacity
-    ),
-    "webvtt": Format("WebVTT", ".vtt", lambda n, s, p: save_webvtt(s, p), _read_webvtt, 5.1e-4),
+    "csv": Format("Table (CSV)", ".segments.csv", _write_csv, _read_csv),
+    "audacity": Format("Audacity labels", ".labels.txt", _write_audacity, _read_audacity),
+    "webvtt": Format("WebVTT", ".vtt", _write_webvtt, _read_webvtt, 5.1e-4),
     "textgrid": Format("Praat TextGrid", ".TextGrid", _write_textgrid, _read_textgrid),
     "elan": Format("ELAN", ".eaf", _write_elan, _read_elan),
     "rttm": Format("RTTM", ".rttm", _write_rttm, _read_rttm),
