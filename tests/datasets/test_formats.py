@@ -231,6 +231,8 @@ def test_boundaries_without_labels(tmp_path: Path, text: str) -> None:
 @given(segmentations(4.0), st.integers(1, 40))
 def test_rows_get_the_label_of_their_middle(segments: list[Segment], n_rows: int) -> None:
     """The label of the segment around it, or of the nearest one; so do instants of ``covering``."""
+    touching = [(0.0, 1.5, "a"), (1.5, 3.0, "b")]  # a middle on a boundary is in the later segment
+    assert row_labels(touching, 3, 1.0).tolist() == ["a", "b", "b"]
     rate = n_rows / max(1.0, segments[-1][1] * 1.25)
     found = row_labels(segments, n_rows, rate).tolist()
     marked = row_labels(segments, n_rows, rate, gap="gap").tolist()

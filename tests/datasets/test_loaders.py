@@ -154,6 +154,7 @@ BAD_ROWS = [
     ("hapt", ["exp02_user31,0,"], r"segments.csv' cannot be read as a CSV file"),
     ("mocap6", ["13_29,0,8,J", "13_30,1,6,J"], COVER),
     ("mocap6", ["13_29,0,9,J", "13_30,0,6,J"], COVER),
+    ("mocap6", ["13_29,0,0,J", "13_29,0,8,J", "13_30,0,6,J"], COVER),
     ("mocap6", ["13_29,0,5,J", "13_29,4,8,J", "13_30,0,6,J"], COVER),
     *((name, NAMED[:i] + NAMED[i + 1 :], COVER) for name in STORED for i in range(3)),
     ("neuroblastoma", ["7.3,7,3,1,2,0,normal,1"], "needs annotations .* got .*'7.3'"),
