@@ -37,8 +37,8 @@ def load_files(
 
     ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
     are features. Semicolons, tabs or bars may replace the commas. ``.npz`` files have arrays ``X``
-    (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and an
-    optional ``group`` holds the group. Files are sorted by name; the name without its ending is the
+    (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
+    an optional ``group`` holds the group. Files are sorted by name; the name without its ending is the
     name of the sequence. Labels in text files are strings, or integers if all labels of the file
     are integers.
 
@@ -412,8 +412,8 @@ def finite_values(
 def sampling_rate(files: Sequence[Path], time: str) -> float:
     """Return the number of rows per second in text tables.
 
-    The rate is the number of steps between rows, divided by the time that they take. Holes are left
-    out, that is, steps of more than twice the median.
+    The rate is the number of steps between rows, divided by the time that they take. Steps that
+    differ from the median by more than a half of it, such as holes, are left out.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
             f"by 1000, or leave it out by --ignore and pass --rate {1000 / step:g}.",
             stacklevel=2,
         )
-    mean = float(np.mean(every[every <= 2 * step]))  # stamps may be rounded
+    mean = float(np.mean(every[np.abs(every - step) <= step / 2]))  # stamps may be rounded
     return 1 / (step if abs(mean - step) < 1e-9 * step else mean)
 
 
