@@ -38,8 +38,8 @@ def load_files(
     ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
     are features. Semicolons, tabs or bars may replace the commas. ``.npz`` files have arrays ``X``
     (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
-    an optional ``group`` holds the group. Files are sorted by name; the name without its ending is the
-    name of the sequence. Labels in text files are strings, or integers if all labels of the file
+    an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
+    the name of the sequence. Labels in text files are strings, or integers if all labels of the file
     are integers.
 
     Parameters
