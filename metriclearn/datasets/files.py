@@ -39,8 +39,8 @@ def load_files(
     are features. Semicolons, tabs or bars may replace the commas. ``.npz`` files have arrays ``X``
     (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
     an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
-    the name of the sequence. Labels in text files are strings, or integers if all labels of the file
-    are integers.
+    the name of the sequence. Labels in text files are strings, or integers if all labels of the
+    file are integers.
 
     Parameters
     ----------
