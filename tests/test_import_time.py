@@ -42,7 +42,7 @@ def test_nothing_heavy_is_loaded_before_it_is_used_and_then_every_folder_is_reac
     At the end the help begins with an example.
     """
     steps = {
-        "datasets.load_hapt": "pandas pooch matplotlib sklearn scipy numba",
+        "datasets.load_dataset": "pandas pooch matplotlib sklearn scipy numba",
         "indices.rand_score": "numba scipy sklearn pandas matplotlib",
         "indices.rand_score([0, 0, 1], [0, 1, 1])": "torch cvxpy matplotlib pandas",
         "clusterers.DPMeans": "numba matplotlib torch cvxpy",

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 import tomllib
+import types
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def public() -> dict[str, Any]:
         text = (stub if stub.is_file() else stub.with_suffix(".py")).read_text(encoding="utf-8")
         for name in re.findall(r" as (\w+)$", text, re.MULTILINE):
             value = getattr(module, name)
-            if not inspect.ismodule(value) and not any(value is other for other in names.values()):
+            plain = inspect.ismodule(value) or isinstance(value, types.GenericAlias)
+            if not plain and not any(value is other for other in names.values()):
                 names[f"{module.__name__}.{name}"] = value
     return names
 

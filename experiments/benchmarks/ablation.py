@@ -29,7 +29,7 @@ from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.change_points import NOISY, TINY, Signal, make_signal, off_hull, steps
 from experiments.benchmarks.machine import Row as Cells
 from experiments.benchmarks.machine import Timing
-from metriclearn.datasets import load_hapt, load_mocap6
+from metriclearn.datasets import load_dataset
 
 Row = Callable[[], float]
 BENCH = Benchmark("ablation", __doc__)
@@ -83,7 +83,10 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
     for count in (None, 30, 40):
         rows[f"margins (2000, 20, 40), count {count}"] = partial(_margins, 2000, 20, 40, count)
     rows["margins (2000, 20, 40), annotated"] = partial(_margins, 2000, 20, 40, None, True)
-    for name, load in (("HAPT", load_hapt), ("mocap6", load_mocap6)):
+    for name, load in (
+        ("HAPT", partial(load_dataset, "hapt")),
+        ("mocap6", partial(load_dataset, "mocap6")),
+    ):
         for kind in ("augmented", "counted", "margins"):
             rows[f"{name}, {kind}"] = partial(_recordings, load, kind)
     return rows

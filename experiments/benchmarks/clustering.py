@@ -22,7 +22,7 @@ import metriclearn as ml
 from experiments.benchmarks import machine
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.problems import clusters
-from metriclearn.datasets import load_letters
+from metriclearn.datasets import load_dataset
 from metriclearn.problem.forms import Samples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
@@ -79,7 +79,7 @@ def row(n_samples: int, run: Run) -> machine.Row:
 def learn(case: None, run: Run) -> machine.Row:
     """Learn a full metric from Letters to a certified gap, and return one row with the time."""
     try:
-        letters = load_letters()
+        letters = load_dataset("letter")
         name, X, y = "Letters", letters.X, letters.y
     except FileNotFoundError:
         name, (X, y) = "synthetic", clusters(2 * 10**4, *_SHAPE)

@@ -25,7 +25,7 @@ from experiments.benchmarks.machine import Row, in_turns
 from experiments.harness.comparison import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
-from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
+from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.indices.boundaries import near
 from metriclearn.plots import expected_calibration_error, plot_reliability
@@ -41,7 +41,7 @@ _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, a
 def fitted(tiny: bool) -> tuple[dict[str, Any], LabeledSequences, LabeledSequences]:
     """Return our learner and a Euclidean one, fitted to training users of HAPT, with the training
     and the test data."""
-    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
+    (case,) = group_cases(load_dataset("hapt", unlabeled="keep"), 6, False, 4, 0)
     train, test = case.train, case.test
     if tiny:
         train, test = train.select([0, 1, 2]), test.select([0, 1])

@@ -105,9 +105,9 @@ def segmenters_of(X: Any, raw: Any, K: int) -> Iterator[tuple[str, Any, float]]:
 def segmenters(_: Path | None) -> Any:
     """Segment the recordings of the test users of HAPT. Returns change-points in windows of half a
     second by method and recording."""
-    from metriclearn.datasets import load_hapt, registry
+    from metriclearn.datasets import load_dataset, registry
 
-    (test,) = load_hapt(unlabeled="keep").split_by_group(groups=[USERS])
+    (test,) = load_dataset("hapt", unlabeled="keep").split_by_group(groups=[USERS])
     recordings = registry.read("hapt", "sequences_int16.npz", None)
     results: dict[str, dict[str, list[int]]] = {}
     for name, X, ends in zip(test.names, test.sequences, test.change_points):

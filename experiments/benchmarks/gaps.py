@@ -38,7 +38,7 @@ from metriclearn import (
     SquaredFrobenius,
     regular,
 )
-from metriclearn.datasets import LabeledSequences, data_folder, load_gazecom, load_hapt
+from metriclearn.datasets import LabeledSequences, data_folder, load_dataset
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.views import Neighbors
@@ -120,9 +120,15 @@ class Damage:
 
 SOURCES = {
     "hapt": Source(
-        partial(load_hapt, unlabeled="keep", labels="activities"), 50.0, 25, 1.0, 0.1, 6, 0.1
+        partial(load_dataset, "hapt", unlabeled="keep", labels="activities"),
+        50.0,
+        25,
+        1.0,
+        0.1,
+        6,
+        0.1,
     ),
-    "gazecom": Source(load_gazecom, 250.0, 5, 0.1, 0.02, 3, 0.01),
+    "gazecom": Source(partial(load_dataset, "gazecom"), 250.0, 5, 0.1, 0.02, 3, 0.01),
 }
 DAMAGES = {
     "complete": Damage(),

@@ -38,7 +38,7 @@ from metriclearn.annotate import suggest
 from metriclearn.annotate.learning import Group, compile_programs, strategy_for
 from metriclearn.annotate.project import Annotation
 from metriclearn.annotate.signals import Recording
-from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
+from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
 
 BENCH = Benchmark("labeling", __doc__)
 
@@ -361,7 +361,9 @@ def names(page: bool, run: Run) -> Iterator[Row]:
     """Yield for each fraction of labels the fraction of names that are right, with its standard
     error over users."""
     window = 100 if run.tiny else 25
-    data = load_hapt(window=window, features="basic", unlabeled="keep", labels="activities")
+    data = load_dataset(
+        "hapt", window=window, features="basic", unlabeled="keep", labels="activities"
+    )
     train, test = held_out(0, data, 6)
     seeds, shares = range(1 if run.tiny else _SEEDS), _SHARES[-1:] if run.tiny else _SHARES
     values = np.mean([labeled(train, test, shares, seed, page) for seed in seeds], axis=0)

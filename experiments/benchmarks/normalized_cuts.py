@@ -29,7 +29,7 @@ import metriclearn as ml
 from experiments.benchmarks import machine
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.problems import problem_of
-from metriclearn.datasets import load_weizmann_horses
+from metriclearn.datasets import load_dataset
 from metriclearn.features.media.image import (
     Color,
     ColorContext,
@@ -57,7 +57,7 @@ _METRICS: dict[str, Metric] = {"diagonal": ml.DiagonalMetric(), "full": ml.FullM
 def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
     """Read images of horses with their masks, or draw noisy ellipses if the data are missing."""
     try:
-        data = load_weizmann_horses()
+        data = load_dataset("weizmann_horses")
         chosen = np.random.RandomState(0).permutation(len(data))[:count]
         return [data.images[i] for i in chosen], [data.labels[i] for i in chosen]
     except FileNotFoundError:

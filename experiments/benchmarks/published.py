@@ -21,8 +21,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from metriclearn import ChangePointMetricLearner, LowRankForm, Partition
-from metriclearn import datasets as shelf
-from metriclearn.datasets import LabeledSequences, registry
+from metriclearn.datasets import LabeledSequences, load_dataset, registry
 from metriclearn.indices import covering, f_measure
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
@@ -128,7 +127,7 @@ def turing_row(
 )
 def tcpd(case: None, run: Run) -> list[Row]:
     """Leave out one series at a time. The others determine its penalty."""
-    series = [one for one in shelf.load_tcpd() if one.values.shape[1] == 1]
+    series = [one for one in load_dataset("tcpd") if one.values.shape[1] == 1]
     series = series[: 4 if run.tiny else None]
     cases = []
     for one in series:
@@ -199,7 +198,7 @@ def published_rows(name: str, series: Sequence[str]) -> list[Row]:
 def archive(name: str, run: Run) -> list[Row]:
     """Compare our results on TSSB or UTSA, by cross-validation over five folds of the series, with
     published results."""
-    data = getattr(shelf, f"load_{name.lower()}")()
+    data = load_dataset(name.lower())
     data = data.select(range(6 if run.tiny else len(data)))
     X, sizes, truths = parts_of_series(name.lower(), data)
 

@@ -32,7 +32,7 @@ from experiments.harness.procedure import standard_error
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, SquaredFrobenius
 from metriclearn.baselines import EqualCuts, TunedSegmenter
-from metriclearn.datasets import LabeledSequences, load_hapt, load_musanmix
+from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
 from metriclearn.indices import compare, precision_recall
@@ -154,7 +154,7 @@ def musanmix(_: Any, run: Run) -> list[Row]:
     sizes: Any = (0.7, (4, 1, 1)) if run.tiny else (5.5, (4, 3, 3))
     root = build_shows(DATA / ("tiny_sounds" if run.tiny else "sounds"), 0, *sizes)
     (case,) = folder_cases(root, extractor, 2, standardize=True)
-    test = load_musanmix(extractor)
+    test = load_dataset("musanmix", extractor)
     (X,) = OwnScale().fit_transform(test.sequences)
     truth = Partition.from_runs(test.labels[0])
     rows: list[Row] = []
@@ -184,7 +184,7 @@ def musanmix(_: Any, run: Run) -> list[Row]:
 )
 def phones(_: Any, run: Run) -> list[Row]:
     """Measure how well boundaries of activities are found, within a second."""
-    data = load_hapt(unlabeled="keep")
+    data = load_dataset("hapt", unlabeled="keep")
     data = data.select(range(10)) if run.tiny else data
     (case,) = group_cases(data, 1 if run.tiny else 6, False, 2, 0)
     test, rows = case.test, []

@@ -64,7 +64,7 @@ from experiments.benchmarks.benchmark import Benchmark, Run, cell
 from experiments.benchmarks.machine import Row, Timing, side_by_side, timed
 from experiments.benchmarks.problems import problem_of
 from experiments.harness.comparison import group_cases
-from metriclearn.datasets import load_hapt, make_change_points
+from metriclearn.datasets import load_dataset, make_change_points
 from metriclearn.estimators.selection.regularization_path import (
     RegularizationPath,
     regularization_path,
@@ -165,7 +165,7 @@ def problem(title: str, tiny: bool) -> Problem:
     if penalty == "number known":
         learner.set_params(n_segments="given")
     if data == "HAPT":
-        (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
+        (case,) = group_cases(load_dataset("hapt", unlabeled="keep"), 6, False, 4, 0)
         X, y = case.train.sequences[:20], case.train.labels[:20]
         learner.set_params(regularizer__strength=1e-2)
         if penalty == "fixed penalty":

@@ -27,7 +27,7 @@ from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.detectors import Found, scores
 from experiments.benchmarks.machine import Row
 from metriclearn import ChangePointMetricLearner, Partition
-from metriclearn.datasets import LabeledSequences, load_gazecom, load_hapt
+from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.estimators.scores.segment_score import SegmentScore
 
 BENCH = Benchmark("streaming", __doc__)
@@ -35,8 +35,8 @@ PEERS = Path(__file__).parent / "stream_detectors.json"
 _FEATURES, _SEGMENT, _CHUNK, _BLOCK = 10, 1000, 100, 100_000
 # loader, margin in rows, training and test recordings at most, rows a second
 DATA: dict[str, tuple[Any, int, int, int, float]] = {
-    "HAPT": (partial(load_hapt, window=25), 4, 18, 18, 2.0),
-    "GazeCom": (load_gazecom, 3, 8, 24, 50.0),
+    "HAPT": (partial(load_dataset, "hapt", window=25), 4, 18, 18, 2.0),
+    "GazeCom": (partial(load_dataset, "gazecom"), 3, 8, 24, 50.0),
 }
 
 

@@ -2,7 +2,7 @@
 experiment=penalties``.
 
 The data are the targets of published comparisons, with their official test folds (see
-:func:`metriclearn.datasets.load_penalties`). Candidates are chosen by label errors in
+:func:`metriclearn.datasets.load_dataset`). Candidates are chosen by label errors in
 cross-validation inside the training folds. The table has the published results, too.
 """
 
@@ -33,7 +33,7 @@ from experiments.harness.procedure import (
 )
 from experiments.harness.report import Artifacts
 from metriclearn.baselines import IntervalRegression
-from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_penalties
+from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_dataset
 
 RIGHT = "percent_right"
 
@@ -136,7 +136,7 @@ class Penalties(Procedure):
     def cases(self) -> list[Case]:
         cases = []
         for name in self.config.sets or sets_here(self.config.n_sets):
-            data, folds = load_penalties(name)
+            data, folds = load_dataset("penalties", set=name)
             for fold in np.unique(folds)[: self.config.n_cases]:
                 train, test = (
                     data.select(np.flatnonzero(m)) for m in (folds != fold, folds == fold)

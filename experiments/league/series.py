@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
 from metriclearn import FrobeniusLoss, Partition
-from metriclearn.datasets import LabeledSequences, load_tcpd, load_tssb, load_utsa
+from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.datasets.sequences import of_parts
 
 FEATURES = ["mean", "log_deviation", "log_step", "log_bend", "trend"]
@@ -28,11 +28,11 @@ def load_series(name: str, rows: int = 400) -> LabeledSequences:
     """
     parts: dict[str, tuple[NDArray, NDArray]] = {}
     if name == "tcpd":
-        for one in load_tcpd():
+        for one in load_dataset("tcpd"):
             if one.values.shape[1] == 1:
                 parts[one.name] = one.values[:, 0], medoid(one.annotations)
     else:
-        data = {"tssb": load_tssb, "utsa": load_utsa}[name]()
+        data = load_dataset(name)
         for key, X, ends in zip(data.names, data.sequences, data.change_points):
             parts[key] = X[:, 0], ends
     blocks = {key: block_features(values, ends, rows) for key, (values, ends) in parts.items()}

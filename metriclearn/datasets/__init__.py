@@ -3,6 +3,25 @@
 The public names are in ``__init__.pyi`` and load on first use.
 """
 
+import inspect
+from importlib import import_module
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name. Each data set once had a loader; the error names its successor."""
+    if name in __all__ or not name.startswith("load_"):
+        return _public(name)
+    of = {"load_letters": "letter"}.get(name, name.removeprefix("load_"))
+    source = import_module(f"{__name__}.registry").SOURCES.get(of)
+    if source is None:
+        return _public(name)
+    told = f'There is no {__name__}.{name}; call {__name__}.load_dataset("{of}", …).'
+    # Python would replace the text of an AttributeError while it runs "from … import …"
+    caller = getattr(inspect.currentframe(), "f_back", None)
+    imported = caller is not None and caller.f_code.co_name == "_handle_fromlist"
+    raise (ImportError if imported else AttributeError)(told)

@@ -1,4 +1,4 @@
-"""Read and write labelled segments in seconds: segments.csv, Audacity label tracks, WebVTT."""
+"""Read and write tables of labelled segments in seconds, and label rows by them."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import table_form
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.atomic import reading, replacing
+from metriclearn.datasets.text_tables import lacks, text_rows
+from metriclearn.running.atomic import replacing
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")
 
 
 def read_segments(path: PathLike) -> dict[str, list[Segment]]:
-    """Read the segments (start, end, label) of every recording from a CSV file, and sort them.
+    """Read the segments (start, end, label) of every recording from a text table, and sort them.
 
     Times are in seconds. If the column of labels is missing or empty, all labels are empty.
+
+    Parameters
+    ----------
+    path : path
+        A table with the columns recording, start, end and label.
+
+    Returns
+    -------
+    dict of lists of (start, end, label)
+        By the name of the recording.
 
     Raises
     ------
@@ -35,6 +44,17 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     ValueError
         If a column or value is missing, a time is not a number, an end is not after its start, or
         two segments of a recording overlap by more than a millisecond.
+
+    See Also
+    --------
+    read_labels : reads files of other programs, too.
+    save_segments : writes such a table.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_segments
+    >>> read_segments("segments.csv")  # doctest: +SKIP
+    {'song': [(0.0, 12.5, 'verse'), (12.5, 30.0, 'refrain')]}
     """
     name, columns = os.fspath(path), ", ".join(_COLUMNS)
     if not Path(path).is_file():
@@ -42,12 +62,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"{name!r} does not exist; write a table with columns {columns}, times in seconds, or "
             "give the name of your table (segments=…, --segments)."
         )
-    with reading(path, f"a table with columns {columns}", csv.Error):
-        separator, spaced = table_form(path)
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            lines = csv.reader(stream, delimiter=separator, skipinitialspace=spaced)
-            header = [cell.strip().lower() for cell in next(lines, [])]
-            rows = [(lines.line_num, row) for row in lines if any(row)]  # without empty lines
+    header, rows = text_rows(path, f"a table with columns {columns}")
     missing = [column for column in _COLUMNS[:3] if column not in header]
     if missing or not rows:
         raise ValueError(
@@ -55,8 +70,8 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"{missing or 'rows'}; its columns are {header[:8]}."
         )
     places = [header.index(column) for column in _COLUMNS if column in header]
-    cells = [[cell.strip() for cell in row] + [""] * len(header) for _, row in rows]
-    table = [[*(row[place] for place in places), ""][:4] for row in cells]
+    filled = [row + [""] * len(header) for _, row in rows]
+    table = [[*(row[place] for place in places), ""][:4] for row in filled]
     labeled, tables = any(label for *_, label in table), defaultdict(list)
     for (line, row), (recording, *times, label) in zip(rows, table):
         with suppress(ValueError):
@@ -73,20 +88,42 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
 
 
 def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
-    """Read the group of every recording from a CSV file with columns recording and group.
+    """Read the group of every recording from a text table with columns recording and group.
+
+    Parameters
+    ----------
+    path : path
+    recordings : sequence of str
+        Names of the recordings.
+
+    Returns
+    -------
+    list of str
+        The group of every recording.
 
     Raises
     ------
     ValueError
         If a column is missing, a recording has no group or more than one, or all recordings are in
         the same group.
+
+    See Also
+    --------
+    LabeledSequences : has groups, which a split does not divide.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_groups
+    >>> read_groups("people.csv", ["mon", "tue"])  # doctest: +SKIP
+    ['Ann', 'Bob']
     """
     name = os.fspath(path)
-    with reading(path, "a table with columns recording, group", csv.Error):
-        separator, spaced = table_form(path)
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            lines = csv.DictReader(stream, delimiter=separator, skipinitialspace=spaced)
-            pairs = {(row.get("recording") or "", row.get("group") or "") for row in lines}
+    header, rows = text_rows(path, "a table with columns recording, group")
+    for column in ("recording", "group"):
+        if column not in header:
+            raise lacks(path, column, header, "name the columns recording and group")
+    filled = [dict(zip(header, row + [""] * len(header))) for _, row in rows]
+    pairs = {(row["recording"], row["group"]) for row in filled}
     groups = dict(pairs)
     if lacking := sorted({one for one in recordings if not groups.get(one)}):
         raise ValueError(
@@ -104,13 +141,35 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
 
 
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
-    """Sort the segments of every recording by time, and check that they do not overlap.
+    """Sort the segments of every recording by time, in place, and check that they do not overlap.
+
+    Parameters
+    ----------
+    path : path
+        The file that error messages name.
+    tables : dict of lists of (start, end, label)
+        By the name of the recording. Times are in seconds.
+
+    Returns
+    -------
+    dict
+        The same tables.
 
     Raises
     ------
     ValueError
         If a recording has no segments, a segment has no duration, or two segments overlap by more
         than a millisecond. The message names the file ``path``.
+
+    See Also
+    --------
+    read_segments : reads such tables.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import disjoint
+    >>> disjoint("notes.txt", {"a": [(2.0, 3.0, "y"), (0.0, 2.0, "x")]})
+    {'a': [(0.0, 2.0, 'x'), (2.0, 3.0, 'y')]}
     """
     name = os.fspath(path)
     for recording, segments in tables.items():
@@ -145,9 +204,33 @@ def row_labels(
 
     Parameters
     ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds. At least one.
+    n_rows : int
+    rate : float
+        Rows per second.
     gap : str, optional
         Label of rows that are in no segment. By default, such a row gets the label of the nearest
         segment in time.
+
+    Returns
+    -------
+    array (n_rows,) of str
+
+    Raises
+    ------
+    IndexError
+        If there is no segment.
+
+    See Also
+    --------
+    load_recordings : labels the rows of recordings in this way.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import row_labels
+    >>> row_labels([(0.0, 1.5, "a"), (1.5, 3.0, "b")], 3, rate=1.0).tolist()
+    ['a', 'b', 'b']
     """
     middles = (np.arange(n_rows) + 0.5) / rate
     starts, ends = (np.array([segment[i] for segment in segments]) for i in (0, 1))
@@ -165,8 +248,34 @@ def row_labels(
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
-    A gap is divided in the middle, and neighbors with equal labels are joined. Every instant
-    gets the label that :func:`row_labels` would give to a row at this instant.
+    A gap is divided in the middle, and neighbors with equal labels are joined. Every instant gets
+    the label that :func:`row_labels` would give to a row at this instant.
+
+    Parameters
+    ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds. At least one.
+    end : float
+        End of the recording in seconds.
+
+    Returns
+    -------
+    list of (start, end, label)
+
+    Raises
+    ------
+    IndexError
+        If there is no segment.
+
+    See Also
+    --------
+    row_labels : labels rows in the same way.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import covering
+    >>> covering([(1.0, 2.0, "a"), (4.0, 5.0, "b")], 6.0)
+    [(0.0, 3.0, 'a'), (3.0, 6.0, 'b')]
     """
     covered: list[Segment] = []
     for start, stop, label in segments:
@@ -184,24 +293,131 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:
-    """Return the allowed error of a boundary: a tenth of the median length, at least ``step``."""
+    """Return the allowed error of a boundary: a tenth of the median length, at least ``step``.
+
+    Parameters
+    ----------
+    lengths : sequence of float
+        Lengths of segments.
+    step : float
+        The distance between two rows, in the unit of ``lengths``.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If a length is not a number.
+
+    See Also
+    --------
+    row_labels : turns segments into labels of rows.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import typical_tolerance
+    >>> typical_tolerance([10.0, 20.0, 60.0])
+    2.0
+    """
     return max(float(np.median(lengths)) / 10, step)
 
 
 def numbered(segments: Sequence[Segment]) -> list[Segment]:
-    """Replace the label of every segment by its number, counted from 1."""
+    """Replace the label of every segment by its number, counted from 1.
+
+    Parameters
+    ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds.
+
+    Returns
+    -------
+    list of (start, end, label)
+
+    Raises
+    ------
+    ValueError
+        If a segment does not consist of three values.
+
+    See Also
+    --------
+    write_file : numbers segments for formats that need labels.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import numbered
+    >>> numbered([(0.0, 2.0, ""), (2.0, 3.0, "")])
+    [(0.0, 2.0, '1'), (2.0, 3.0, '2')]
+    """
     return [(start, end, str(i + 1)) for i, (start, end, _) in enumerate(segments)]
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write a CSV file (recording, start, end, label), which :func:`read_segments` reads."""
-    return _write(path, segments_text(tables))
+    """Write a table recording, start, end, label, which :func:`read_segments` reads.
+
+    Parameters
+    ----------
+    tables : mapping of str to sequences of (start, end, label)
+        By the name of the recording. Times are in seconds.
+    path : path
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written. An old file then stays as it is.
+
+    See Also
+    --------
+    read_segments : reads the table.
+    write_file : writes files for other programs.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import save_segments
+    >>> save_segments({"song": [(0.0, 12.5, "verse")]}, "segments.csv")  # doctest: +SKIP
+    PosixPath('segments.csv')
+    """
+    with replacing(path) as stream:
+        stream.write(segments_text(tables).encode())
+    return Path(path)
 
 
 def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
-    """Return the segments as CSV text.
+    """Return the segments as the text of a table, as :func:`save_segments` writes it.
 
     If no segment has a label, the column of labels is left out.
+
+    Parameters
+    ----------
+    tables : mapping of str to sequences of (start, end, label)
+        By the name of the recording. Times are in seconds.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If a segment does not consist of three values.
+
+    See Also
+    --------
+    save_segments : writes the text to a file.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import segments_text
+    >>> print(segments_text({"song": [(0.0, 12.5, "verse")]}))
+    recording,start,end,label
+    song,0.000,12.500,verse
+    <BLANKLINE>
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -211,36 +427,3 @@ def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
         rows = [(recording, seconds_text(a), seconds_text(b), label) for a, b, label in segments]
         writer.writerows(row[:width] for row in rows)
     return text.getvalue()
-
-
-def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write a label track for Audacity (File, Import, Labels): start, end and label, tab-separated.
-
-    A segment without a label gets its number as label.
-    """
-    lines = [f"{a:.6f}\t{b:.6f}\t{text}\n" for a, b, text in _texts(segments)]
-    return _write(path, "".join(lines))
-
-
-def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write WebVTT cues, which browsers and VLC show over the video."""
-    lines = [(a, b, escape(text, quote=False)) for a, b, text in _texts(segments)]
-    cues = [f"{_clock(a)} --> {_clock(b)}\n{text}\n" for a, b, text in lines]
-    return _write(path, "\n".join(["WEBVTT\n", *cues]))
-
-
-def _texts(segments: Sequence[Segment]) -> list[Segment]:
-    """Replace every missing label by the number of the segment, counted from 1."""
-    return [(a, b, label or str(i + 1)) for i, (a, b, label) in enumerate(segments)]
-
-
-def _clock(seconds: float) -> str:
-    """Write a time as hh:mm:ss.mmm."""
-    minutes, milliseconds = divmod(round(1000 * seconds), 60000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds / 1000:06.3f}"
-
-
-def _write(path: PathLike, text: str) -> Path:
-    with replacing(path) as stream:
-        stream.write(text.encode())
-    return Path(path)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from metriclearn.datasets.loaders.catalog import load_dataset
 from metriclearn.datasets.loaders.images import load_images
-from metriclearn.datasets.loaders.series import load_beedance, load_mocap6
-from metriclearn.datasets.loaders.tables import load_iris
 from metriclearn.datasets.recordings import load_recordings
 
 SHIPPED = Path(__file__).parent / "shipped"
 _FOLDERS: dict[str, Callable[..., Any]] = {
-    "bees": load_beedance,
-    "exercise": load_mocap6,
+    "bees": partial(load_dataset, "beedance"),
+    "exercise": partial(load_dataset, "mocap6"),
     "songs": load_recordings,
 }
 
@@ -39,7 +39,7 @@ def load_example(name: str, **options: Any) -> Any:
     name : str
         A name in the table.
     **options
-        Options of the loader: :func:`load_beedance` for bees, :func:`load_mocap6` for exercise,
+        Options of the loader: :func:`load_dataset` for bees (beedance) and exercise (mocap6),
         :func:`load_images` for horses, and :func:`load_recordings` for songs. For songs, pass
         ``extractor=AudioFeatures()``.
 
@@ -61,7 +61,7 @@ def load_example(name: str, **options: Any) -> Any:
     (4, (1057, 13))
     """
     if name == "iris":
-        return load_iris(**options)
+        return load_dataset(name, **options)
     folder = SHIPPED / str(name)
     if name == "horses":
         return load_images(folder / "images", folder / "masks", **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import warnings
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.text_tables import lacks, read_text_table
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import OneOf, Text, needs
@@ -24,65 +24,6 @@ if TYPE_CHECKING:
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}  # that save_files writes
 ENDINGS = (*SEPARATORS, ".parquet", ".npz")
-
-
-def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> pd.DataFrame:
-    """Read a text table with commas, tabs or semicolons.
-
-    The separator is the most frequent one of these in the first line.
-
-    Texts such as ``NA`` are not read as missing values, so they may be labels. If the separator is
-    a semicolon, numbers may have decimal commas.
-
-    Parameters
-    ----------
-    path : path
-    needed : str
-        The kind of file that is needed, in words for error messages.
-    **options
-        Options of ``pandas.read_csv``.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, two columns have the same name, or a row has too many values.
-    """
-    pd = optional("pandas", "tables")
-    # The warning is about a row with too many values.
-    wrong = pd.errors.ParserWarning
-    with reading(path, needed, wrong), warnings.catch_warnings(action="error", category=wrong):
-        separator, spaced = table_form(path)
-        return pd.read_csv(
-            path,
-            sep=separator,
-            decimal="," if separator == ";" else ".",
-            index_col=False,
-            encoding="utf-8-sig",
-            na_filter=False,
-            skipinitialspace=spaced,
-            **options,
-        )
-
-
-def table_form(path: PathLike) -> tuple[str, bool]:
-    """Return the separator of a text table, and whether to skip the spaces after it.
-
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
-    """
-    with open(path, encoding="utf-8-sig") as stream:
-        header = stream.readline()
-    separator = max(",\t;", key=header.count)
-    spaced = f"{separator} " in header
-    names = next(csv.reader([header], delimiter=separator, skipinitialspace=spaced), [])
-    if repeated := sorted({name for name in names if name and names.count(name) > 1}):
-        raise ValueError(
-            f"{os.fspath(path)!r} needs distinct column names, but repeats {repeated[:5]}; rename "
-            "or remove columns."
-        )
-    return separator, spaced
 
 
 def load_files(
@@ -95,11 +36,11 @@ def load_files(
     """Load a folder of labelled sequences: one file per sequence, with one row per sample.
 
     ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
-    are features. Semicolons or tabs may replace the commas. ``.npz`` files have arrays ``X`` (T, P)
-    and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and an
-    optional ``group`` holds the group. Files are sorted by name; the name without its ending is the
-    name of the sequence. Labels in text files are strings, or integers if all labels of the file
-    are integers.
+    are features. Semicolons, tabs or bars may replace the commas. ``.npz`` files have arrays ``X``
+    (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
+    an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
+    the name of the sequence. Labels in text files are strings, or integers if all labels of the
+    file are integers.
 
     Parameters
     ----------
@@ -187,10 +128,35 @@ def sequence_files(
 
     Hidden files and tables of segments are left out, see :func:`without_segments`.
 
+    Parameters
+    ----------
+    who : str
+        Name of the caller, for error messages.
+    folder : Path
+    pattern : str, optional
+        List only files whose names match this pattern.
+    endings : collection of str
+        In lower case, with the dot.
+
+    Returns
+    -------
+    list of Path
+
     Raises
     ------
     FileNotFoundError
         If there is no such file. The message starts with ``who``.
+
+    See Also
+    --------
+    load_files : reads the files of a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import sequence_files
+    >>> sequence_files("me", Path("walks"), None, [".csv"])  # doctest: +SKIP
+    [PosixPath('walks/monday.csv')]
     """
     files = [
         file
@@ -211,11 +177,36 @@ def sequence_files(
 def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     """Leave out tables of segments: the files whose names end in ``ending``, in any letter case.
 
+    Parameters
+    ----------
+    files : sequence of Path
+    ending : str
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+
     Warns
     -----
     UserWarning
         If a file that is left out has no column ``start``: such a file may not be a table of
         segments.
+
+    See Also
+    --------
+    sequence_files : lists the files of a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import without_segments
+    >>> without_segments([Path("a.csv")], ".segments.csv")
+    [PosixPath('a.csv')]
     """
     kept, odd = [], []
     for file in files:
@@ -280,10 +271,8 @@ def read_labeled(
             return table, arrays["y"], str(arrays.get("group", file.stem))
     for column in special:
         if column not in table.columns:
-            raise ValueError(
-                f"{os.fspath(file)!r} needs a column {column!r}, got {list(table.columns)[:20]}; "
-                "name the column of the labels (label=…, --label)."
-            )
+            remedy = "name the column of the labels (label=…, --label)"
+            raise lacks(file, column, table.columns, remedy)
         blank = (table[column].isna() | (table[column].astype(str) == "")).to_numpy()
         if blank.any():
             raise ValueError(
@@ -312,11 +301,35 @@ def read_features(
 
     If ``names`` is None, all columns are features, except ``label`` and the columns in ``ignore``.
 
+    Parameters
+    ----------
+    path : Path
+        A CSV, TSV, Parquet or npz file.
+    ignore : collection of str
+        Columns that are not features. A file may lack these columns.
+    names : sequence of str, optional
+        The columns to read, in this order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its values are float64.
+
     Raises
     ------
     ValueError
         If the file is damaged, has no row or no feature column, lacks one of ``names``, or has a
         value that is not a finite number.
+
+    See Also
+    --------
+    load_files : reads features and labels of a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import read_features
+    >>> features = read_features(Path("walk.csv"), ignore=["time"])  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
     table, _ = read_columns(path)
@@ -325,7 +338,7 @@ def read_features(
     elif missing := [name for name in names if name not in table.columns]:
         raise ValueError(
             f"{os.fspath(path)!r} needs the columns of the model, {list(names)[:8]}, but lacks "
-            f"{missing[:8]}."
+            f"{missing[:8]}; its columns are {list(table.columns)[:20]}."
         )
     else:
         table = table[list(names)]
@@ -339,12 +352,36 @@ def finite_values(
 ) -> NDArray[np.float64]:
     """Convert the features to float64, and check that they are finite.
 
+    Parameters
+    ----------
+    features : pandas.DataFrame
+    file : Path
+        The file that error messages name.
+    ignorable : bool
+        Whether messages may propose to leave columns out.
+
+    Returns
+    -------
+    array (T, P)
+
     Raises
     ------
     ValueError
         If a value is not a finite number. The message names the first wrong value. If
         ``ignorable``, and if most values in this column are not numbers, the message proposes to
         leave out all such columns.
+
+    See Also
+    --------
+    read_features : reads and checks a file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import finite_values
+    >>> finite_values(pd.DataFrame({"x": ["1", "2.5"]}), Path("a.csv")).tolist()
+    [[1.0], [2.5]]
     """
     pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
@@ -358,7 +395,9 @@ def finite_values(
                 "fill short gaps and cut at long ones by metriclearn.regular, or learn from all "
                 "other rows in Python by metriclearn.GapSegmenter"
             )
-        if re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
+        if re.fullmatch(r"-?\d{1,3}(,\d{3})+\.\d*|-?\d{1,3}(,\d{3}){2,}", value.strip()):
+            remedy = "write numbers without a comma for each thousand"
+        elif re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:
             names = [str(name) for name in features.columns[text]]
@@ -371,7 +410,10 @@ def finite_values(
 
 
 def sampling_rate(files: Sequence[Path], time: str) -> float:
-    """Return the number of rows per second in CSV files: 1 / (median step between their times).
+    """Return the number of rows per second in text tables.
+
+    The rate is the number of steps between rows, divided by the time that they take. Steps that
+    differ from the median by more than a half of it, such as holes, are left out.
 
     Parameters
     ----------
@@ -379,50 +421,83 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     time : str
         Name of the column of times. The column holds numbers in seconds, or time stamps.
 
+    Returns
+    -------
+    float
+
     Raises
     ------
     ValueError
-        If times do not increase, or every file has only one row.
+        If there is no such column, a value is not a time, times do not increase, or every file has
+        only one row.
 
     Warns
     -----
     UserWarning
         If rows are not evenly spaced, or are so far apart that times may be in milliseconds.
+
+    See Also
+    --------
+    load_tables : needs a rate.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import sampling_rate
+    >>> sampling_rate([Path("walk.csv")], "time")  # doctest: +SKIP
+    50.0
     """
-    pd = optional("pandas", "tables")
-    steps = []
-    for file in files:
-        values = read_text_table(file)[time]
-        seconds = pd.to_numeric(values, errors="coerce")
-        stamped = seconds.isna().all()
-        if stamped:
-            stamps = pd.to_datetime(values, errors="coerce", format="mixed", utc=True)
-            seconds = (stamps - stamps.iloc[0]).dt.total_seconds()
-        steps.append(np.diff(seconds))
-        if not np.all(steps[-1] > 0):
-            row = int(np.argmin(steps[-1] > 0))
-            raise ValueError(
-                f"{str(file)!r} needs increasing seconds or time stamps in column {time!r}, got "
-                f"{str(values[row])!r}, {str(values[row + 1])!r} in rows {row + 1} and {row + 2}; "
-                "sort the rows, or replace the column by --ignore and --rate."
-            )
-    every = np.concatenate(steps)
+    read = [_steps(file, time) for file in files]
+    every = np.concatenate([steps for steps, _ in read])
     if not len(every):
         raise ValueError(f"Files of one row have no rate in column {time!r}; pass --rate.")
-    step, medians = float(np.median(every)), [np.median(part) for part in steps if len(part)]
+    step, medians = float(np.median(every)), [np.median(part) for part, _ in read if len(part)]
     if np.ptp(every) > step or np.ptp(medians) > 0.1 * step:
         warnings.warn(
             f"Rows are {every.min():g} to {every.max():g} s apart by column {time!r}, but count as "
             f"{step:g} s each; resample them evenly if times matter.",
             stacklevel=2,
         )
-    if step >= 5 and not stamped:
+    if step >= 5 and not read[-1][1]:
         warnings.warn(
             f"Rows are {step:g} s apart by column {time!r}; if it counts milliseconds, divide it "
             f"by 1000, or leave it out by --ignore and pass --rate {1000 / step:g}.",
             stacklevel=2,
         )
-    return 1 / step
+    mean = float(np.mean(every[np.abs(every - step) <= step / 2]))  # stamps may be rounded
+    return 1 / (step if abs(mean - step) < 1e-9 * step else mean)
+
+
+def _steps(file: Path, time: str) -> tuple[NDArray[np.float64], bool]:
+    """Return the seconds between the rows of a table, and whether its times are stamps."""
+    pd = optional("pandas", "tables")
+    table, name = read_text_table(file), os.fspath(file)
+    if time not in table:
+        raise lacks(file, time, table.columns, "name the column of the times (--time)")
+    if table.empty:
+        raise ValueError(f"{name!r} needs at least one row below the names of its columns.")
+    values = table[time]
+    seconds = pd.to_numeric(values, errors="coerce").astype(np.float64)
+    stamped = bool(2 * seconds.isna().sum() > len(values))
+    if stamped:
+        stamps = pd.to_datetime(values, errors="coerce", format="mixed", utc=True)
+        seconds = (stamps - stamps.dropna().min()).dt.total_seconds()
+    if seconds.isna().any():
+        row = int(seconds.isna().argmax())
+        raise ValueError(
+            f"{name!r} needs seconds or time stamps in column {time!r}, got "
+            f"{str(values[row])[:20]!r} in row {row + 1}; correct or remove this row."
+        )
+    steps = np.diff(seconds)
+    if not np.all(steps > 0):
+        row = int(np.argmin(steps > 0))
+        remedy = "sort the rows" if steps[row] < 0 else "leave out all but one row of a time"
+        raise ValueError(
+            f"{name!r} needs increasing seconds or time stamps in column {time!r}, got "
+            f"{str(values[row])!r}, {str(values[row + 1])!r} in rows {row + 1} and {row + 2}; "
+            f"{remedy}, or replace the column by --ignore and --rate."
+        )
+    return steps, stamped
 
 
 @needs

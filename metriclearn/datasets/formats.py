@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,9 +18,7 @@ from metriclearn.datasets.annotations import (
     disjoint,
     numbered,
     read_segments,
-    save_audacity,
     save_segments,
-    save_webvtt,
     seconds_text,
 )
 from metriclearn.datasets.registry import PathLike
@@ -29,6 +27,7 @@ from metriclearn.running.extras import optional
 
 _TIER = "segments"
 _EXACT = "exact seconds"  # property of an ELAN document
+_PRAAT = re.compile(r'"(?P<text>(?:[^"]|"")*)"|![^\n]*|(?<!\S)(?P<number>[-+]?\d[\d.eE+-]*)(?!\S)')
 _CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")
 
 
@@ -45,6 +44,16 @@ class Format(NamedTuple):
         ``read(name, path)`` returns the segments of the recording ``name``.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
+
+    See Also
+    --------
+    write_file : checks what a format keeps.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import FORMATS
+    >>> FORMATS["elan"].title, FORMATS["elan"].ending
+    ('ELAN', '.eaf')
     """
 
     title: str
@@ -54,11 +63,24 @@ class Format(NamedTuple):
     precision: float = 1e-6  # a fifth of a sample at 192 kHz
 
 
+def _save(path: Path, text: str) -> None:
+    with replacing(path) as stream:
+        stream.write(text.encode())
+
+
+def _write_csv(name: str, segments: Sequence[Segment], path: Path) -> None:
+    save_segments({name: segments}, path)
+
+
 def _read_csv(name: str, path: Path) -> list[Segment]:
     tables = read_segments(path)
     if name not in tables:
         raise ValueError(f"The table has no segments of {name!r}, only of {sorted(tables)[:5]}.")
     return tables[name]
+
+
+def _write_audacity(name: str, segments: Sequence[Segment], path: Path) -> None:
+    _save(path, "".join(f"{a:.6f}\t{b:.6f}\t{label}\n" for a, b, label in segments))
 
 
 def _read_audacity(name: str, path: Path) -> list[Segment]:
@@ -68,6 +90,19 @@ def _read_audacity(name: str, path: Path) -> list[Segment]:
             start, end, *label = line.split("\t", 2)
             segments.append((float(start), float(end), "".join(label).strip()))
     return segments
+
+
+def _write_webvtt(name: str, segments: Sequence[Segment], path: Path) -> None:
+    cues = [
+        f"{_clock(a)} --> {_clock(b)}\n{escape(label, quote=False)}\n" for a, b, label in segments
+    ]
+    _save(path, "\n".join(["WEBVTT\n", *cues]))
+
+
+def _clock(seconds: float) -> str:
+    """Write a time as hh:mm:ss.mmm."""
+    minutes, milliseconds = divmod(round(1000 * seconds), 60000)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds / 1000:06.3f}"
 
 
 def _read_webvtt(name: str, path: Path) -> list[Segment]:
@@ -93,14 +128,35 @@ def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
 
 
 def _read_textgrid(name: str, path: Path) -> list[Segment]:
-    wide = path.read_bytes()[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for rare letters
-    codec = "utf-16" if wide else "utf-8-sig"
-    grid = optional("pympi", "label").TextGrid(str(path), codec=codec)
-    tiers = [
-        (tier.name, [(a, b, text.strip()) for a, b, text in tier.get_intervals() if text.strip()])
-        for tier in grid.get_tiers()
-        if tier.tier_type == "IntervalTier"
-    ]
+    """Read a TextGrid in Praat's long, short or chronological form.
+
+    Praat reads texts in quotes and numbers between blanks, and takes all else for comments.
+    """
+    content = path.read_bytes()
+    wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")  # UTF-16, for rare letters
+    parts = _PRAAT.finditer(content.decode("utf-16" if wide else "utf-8-sig"))
+    values = iter([m["number"] or m["text"].replace('""', '"') for m in parts if m.lastgroup])
+
+    def take(count: int) -> list[str]:
+        return [next(values) for _ in range(count)]
+
+    def keep(kind: str, tier: list[Segment]) -> None:
+        start, end = take(2)
+        if kind == "IntervalTier" and (text := take(1)[0].strip()):  # a point has a time and a text
+            tier.append((float(start), float(end), text))
+
+    tiers: list[tuple[str, list[Segment]]] = []
+    if take(1)[0].startswith("Praat chronological"):
+        kinds = [take(4)[:2] for _ in range(int(take(3)[2]))]
+        tiers = [(title, []) for _, title in kinds]
+        for place in values:
+            keep(kinds[int(place) - 1][0], tiers[int(place) - 1][1])
+        return _one_tier(path, tiers)
+    for _ in range(int(take(4)[3])):
+        kind, title, _, _, size = take(5)
+        tiers.append((title, []))
+        for _ in range(int(size)):
+            keep(kind, tiers[-1][1])
     return _one_tier(path, tiers)
 
 
@@ -125,10 +181,12 @@ def _read_elan(name: str, path: Path) -> list[Segment]:
     properties = dict(document.get_properties())
     # exact times by their milliseconds; a time that was moved in ELAN is not among them
     finer = {_milliseconds(time): time for time in map(float, properties.get(_EXACT, "").split())}
+    media = document.get_linked_files()
+    origin = int(media[0].get("TIME_ORIGIN") or 0) / 1000 if media else 0.0  # in the sound
     tiers = []
     for tier in document.get_tier_names():
         cues = document.get_annotation_data_for_tier(tier)
-        spans = [[finer.get(time, time / 1000) for time in cue[:2]] for cue in cues]
+        spans = [[finer.get(time, time / 1000) + origin for time in cue[:2]] for cue in cues]
         texts = [cue[2].strip() for cue in cues]
         tiers.append((tier, sorted((a, b, text) for (a, b), text in zip(spans, texts))))
     return _one_tier(path, tiers)
@@ -160,8 +218,7 @@ def _write_rttm(name: str, segments: Sequence[Segment], path: Path) -> None:
     for start, end, label in segments:
         first, last = (Decimal(seconds_text(time)) for time in (start, end))
         lines.append(f"SPEAKER {name} 1 {first} {last - first} <NA> <NA> {label} <NA> <NA>\n")
-    with replacing(path) as stream:
-        stream.write("".join(lines).encode())
+    _save(path, "".join(lines))
 
 
 def _read_rttm(name: str, path: Path) -> list[Segment]:
@@ -187,8 +244,7 @@ def _write_jams(name: str, segments: Sequence[Segment], path: Path) -> None:
     annotation |= {"annotation_metadata": {"data_source": "metriclearn"}, "sandbox": {}}
     about = {"title": name, "duration": length, "identifiers": {}, "jams_version": "0.3.4"}
     content = {"file_metadata": about, "annotations": [annotation], "sandbox": {}}
-    with replacing(path) as stream:
-        stream.write(json.dumps(content, indent=1).encode())
+    _save(path, json.dumps(content, indent=1))
 
 
 def _read_jams(name: str, path: Path) -> list[Segment]:
@@ -208,13 +264,9 @@ def _read_jams(name: str, path: Path) -> list[Segment]:
 
 
 FORMATS = {
-    "csv": Format(
-        "Table (CSV)", ".segments.csv", lambda n, s, p: save_segments({n: s}, p), _read_csv
-    ),
-    "audacity": Format(
-        "Audacity labels", ".labels.txt", lambda n, s, p: save_audacity(s, p), _read_audacity
-    ),
-    "webvtt": Format("WebVTT", ".vtt", lambda n, s, p: save_webvtt(s, p), _read_webvtt, 5.1e-4),
+    "csv": Format("Table (CSV)", ".segments.csv", _write_csv, _read_csv),
+    "audacity": Format("Audacity labels", ".labels.txt", _write_audacity, _read_audacity),
+    "webvtt": Format("WebVTT", ".vtt", _write_webvtt, _read_webvtt, 5.1e-4),
     "textgrid": Format("Praat TextGrid", ".TextGrid", _write_textgrid, _read_textgrid),
     "elan": Format("ELAN", ".eaf", _write_elan, _read_elan),
     "rttm": Format("RTTM", ".rttm", _write_rttm, _read_rttm),
@@ -248,7 +300,7 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     Raises
     ------
     ValueError
-        If the format cannot hold a label or a time. Then no file is written.
+        If segments overlap, or the format cannot hold a label or a time. Then no file is written.
 
     See Also
     --------
@@ -256,12 +308,12 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
 
     Examples
     --------
-    >>> from metriclearn.datasets.formats import read_labels, write_file
+    >>> from metriclearn.datasets import write_file
     >>> write_file("audacity", "a", [(0.0, 1.5, "speech")], "a.labels.txt")  # doctest: +SKIP
     PosixPath('a.labels.txt')
     """
     form, target = FORMATS[kind], Path(path)
-    given = [(start, end, label) for start, end, label in segments]
+    given = disjoint(path, {name: [(start, end, label) for start, end, label in segments]})[name]
     plain = not any(label for *_, label in given)
     expected = numbered(given) if plain and kind != "csv" else given
     remedy = (
@@ -296,10 +348,35 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
 def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     """Read the segments of the recording ``name`` from a file in one of the formats.
 
+    Parameters
+    ----------
+    kind : str
+        A key of ``FORMATS``.
+    name : str
+        Name of the recording.
+    path : Path
+
+    Returns
+    -------
+    list of (start, end, label)
+        Times are in seconds.
+
     Raises
     ------
     ValueError
-        If the file cannot be read, or holds no segments of that recording.
+        If the file cannot be read, or holds no segments of that recording. Messages name the
+        format in place of the path.
+
+    See Also
+    --------
+    read_labels : reads files of people.
+    write_file : writes such a file.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_file
+    >>> read_file("webvtt", "talk", "talk.vtt")  # doctest: +SKIP
+    [(0.0, 1.5, 'Ann')]
     """
     title = FORMATS[kind].title
     try:
@@ -343,7 +420,7 @@ def read_labels(path: PathLike) -> dict[str, list[Segment]]:
 
     Examples
     --------
-    >>> from metriclearn.datasets.formats import read_labels
+    >>> from metriclearn.datasets import read_labels
     >>> read_labels("a.labels.txt")  # doctest: +SKIP
     {'a': [(0.0, 1.5, 'speech')]}
     """

@@ -1,4 +1,4 @@
-"""Folders of recordings with a table of labelled segments, and four data sets of this kind."""
+"""Folders of recordings with a table of labelled segments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tqdm import tqdm
 from metriclearn.datasets.annotations import Segment, numbered, row_labels
 from metriclearn.datasets.files import ENDINGS, read_features, sequence_files
 from metriclearn.datasets.formats import read_labels
-from metriclearn.datasets.registry import PathLike, existing, files_by_name
+from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 
@@ -32,7 +32,18 @@ _OTHER |= {".jams", ".pfsx", ".etf"}
 
 
 class Extractor(Protocol):
-    """Turns a file into features, as ``AudioFeatures`` and ``VideoFeatures`` do."""
+    """Turns a file into features, as ``AudioFeatures`` and ``VideoFeatures`` do.
+
+    See Also
+    --------
+    load_recordings : takes an extractor.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_recordings
+    >>> from metriclearn.features.media.audio import AudioFeatures
+    >>> data = load_recordings("shows", extractor=AudioFeatures(rate=2))  # doctest: +SKIP
+    """
 
     @property
     def rate(self) -> float:
@@ -314,13 +325,29 @@ def _check_times(
 def recording_files(folder: PathLike) -> dict[str, Path]:
     """Find the recordings in a folder and in its subfolders ``audio`` and ``video``.
 
-    The result maps the name of every recording to its file. The name is that of the file, without
-    the ending.
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    dict of str to Path
+        The file of every recording, by its name, which is that of the file without the ending.
 
     Raises
     ------
     ValueError
         If two files differ only by their ending.
+
+    See Also
+    --------
+    load_recordings : computes their features.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import recording_files
+    >>> recording_files("shows")  # doctest: +SKIP
+    {'monday': PosixPath('shows/audio/monday.flac')}
     """
     places = (Path(folder), Path(folder) / "audio", Path(folder) / "video")
     files = [file for place in places for file in sorted(place.glob("[!.]*")) if file.is_file()]
@@ -339,14 +366,31 @@ def cached_features(
 
     Parameters
     ----------
+    path : path
+        The recording.
+    extractor : Extractor
     cache : path, optional
         Folder of the cached files. By default it is ``$METRICLEARN_CACHE/features``, or a folder
         in the current user's cache if that variable is not set.
+
+    Returns
+    -------
+    array (T, P)
 
     Raises
     ------
     ValueError
         If a feature is not finite.
+
+    See Also
+    --------
+    load_recordings : computes and labels the features of a folder.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import cached_features
+    >>> from metriclearn.features.media.audio import AudioFeatures
+    >>> X = cached_features("show.flac", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     import joblib
     import pooch
@@ -378,159 +422,3 @@ def cached_features(
     except OSError as error:
         _LOGGER.warning("features of %s could not be cached: %s", path, error)
     return X
-
-
-def load_jamendo_singing(
-    extractor: Extractor, root: PathLike | None = None, **options: Any
-) -> LabeledSequences:
-    """Six songs, divided into singing and instrumental passages.
-
-    Data: Durand, Stoller & Ewert, ICASSP 2023 (JamendoLyrics MultiLang).
-
-    Parameters
-    ----------
-    extractor : Extractor
-        Computes the features of a file, such as ``AudioFeatures()``.
-    root : path, optional
-        See :func:`data_folder`.
-    **options
-        Options of :func:`load_recordings`.
-
-    Returns
-    -------
-    LabeledSequences
-        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As in :func:`load_recordings`.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_jamendo_singing
-    >>> from metriclearn.features.media.audio import AudioFeatures
-    >>> data = load_jamendo_singing(AudioFeatures(rate=2))  # doctest: +SKIP
-    """
-    return _load("jamendo_singing", extractor, root, **options)
-
-
-def load_ami_turns(
-    extractor: Extractor, root: PathLike | None = None, **options: Any
-) -> LabeledSequences:
-    """Nine excerpts of meetings, labeled by speaker. Each set of speakers is a group.
-
-    The excerpts are test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al.
-    2005).
-
-    Parameters
-    ----------
-    extractor : Extractor
-        Computes the features of a file, such as ``AudioFeatures()``.
-    root : path, optional
-        See :func:`data_folder`.
-    **options
-        Options of :func:`load_recordings`.
-
-    Returns
-    -------
-    LabeledSequences
-        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As in :func:`load_recordings`.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_ami_turns
-    >>> from metriclearn.features.media.audio import AudioFeatures
-    >>> data = load_ami_turns(AudioFeatures(rate=2))  # doctest: +SKIP
-    """
-    groups = {f"trn{i:02d}": "trn00-03" if i < 4 else "trn04-06" for i in range(7)}
-    groups |= {"dev00": "dev00-01", "dev01": "dev00-01"}
-    return _load("ami_turns", extractor, root, **{"groups": groups, **options})
-
-
-def load_musanmix(
-    extractor: Extractor, root: PathLike | None = None, **options: Any
-) -> LabeledSequences:
-    """One recording of music, noise and speech, labeled by inaSpeechSegmenter, not by hand.
-
-    Parameters
-    ----------
-    extractor : Extractor
-        Computes the features of a file, such as ``AudioFeatures()``.
-    root : path, optional
-        See :func:`data_folder`.
-    **options
-        Options of :func:`load_recordings`.
-
-    Returns
-    -------
-    LabeledSequences
-        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As in :func:`load_recordings`.
-
-    References
-    ----------
-    Doukhan et al., An open-source speaker gender detection framework for monitoring gender
-    equality, ICASSP 2018 (inaSpeechSegmenter).
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_musanmix
-    >>> from metriclearn.features.media.audio import AudioFeatures
-    >>> data = load_musanmix(AudioFeatures(rate=2))  # doctest: +SKIP
-    """
-    return _load("musanmix", extractor, root, **{"segments": "segments_smn.csv", **options})
-
-
-def load_speech_segments(
-    extractor: Extractor, root: PathLike | None = None, **options: Any
-) -> LabeledSequences:
-    """Two short recordings of pyAudioAnalysis: one speaker who counts, and four who take turns.
-
-    Parameters
-    ----------
-    extractor : Extractor
-        Computes the features of a file, such as ``AudioFeatures()``.
-    root : path, optional
-        See :func:`data_folder`.
-    **options
-        Options of :func:`load_recordings`.
-
-    Returns
-    -------
-    LabeledSequences
-        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As in :func:`load_recordings`.
-
-    References
-    ----------
-    Giannakopoulos, pyAudioAnalysis: an open-source Python library for audio signal analysis, PLOS
-    ONE 10, 2015.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_speech_segments
-    >>> from metriclearn.features.media.audio import AudioFeatures
-    >>> data = load_speech_segments(AudioFeatures(rate=2))  # doctest: +SKIP
-    """
-    return _load("speech_segments", extractor, root, **options)
-
-
-def _load(
-    name: str, extractor: Extractor, root: PathLike | None, **options: Any
-) -> LabeledSequences:
-    table = existing(name, options.get("segments", "segments.csv"), root)
-    return load_recordings(table.parent, extractor, name=name, **options)

@@ -1,4 +1,4 @@
-"""Folders of the data sets, and checked downloads of public files."""
+"""Folders of the data sets, checked downloads of public files, and archives of publishers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import io
 import json
 import lzma
 import os
+import shutil
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from tarfile import TarError
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,12 +33,20 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the files of a data set come from.
+    """Where the files of a data set come from, and how they are read.
 
     Parameters
     ----------
     advice : str
         How to get and arrange the files. Error messages end with this text.
+    license : str
+        What is known of the license.
+    reader : str
+        Module and function in ``loaders`` that read the files.
+    options : sequence of str
+        Names of the options that users may pass to :func:`load_dataset` for this data set.
+    settings : mapping
+        Arguments of the reader, such as the names of files and columns.
     base_url : str
         Address of the folder that holds the ``files``.
     files : mapping of str to mapping
@@ -43,12 +54,20 @@ class Source:
     """
 
     advice: str
+    license: str = ""
+    reader: str = ""
+    options: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     base_url: str = ""
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-_TEXT = files(__package__).joinpath("sources.toml").read_text("utf-8")
-SOURCES = {name: Source(**table) for name, table in tomllib.loads(_TEXT).items()}
+SOURCES = {
+    name: Source(**entry)
+    for name, entry in tomllib.loads(
+        files(__package__).joinpath("sources.toml").read_text("utf-8")
+    ).items()
+}
 
 
 def data_folder(name: str, root: PathLike | None = None) -> Path:
@@ -185,7 +204,7 @@ def read(
     name: str,
     file: str,
     root: PathLike | None = None,
-    columns: Mapping[str, type] | None = None,
+    columns: Mapping[str, type | None] | None = None,
     base_url: str | None = None,
 ) -> Any:
     """Read a file of data set ``name``, which :func:`fetch` downloads first if necessary.
@@ -236,11 +255,11 @@ def read_arrays(path: Path) -> dict[str, NDArray]:
         return dict(arrays)
 
 
-def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
+def read_table(path: Path, columns: Mapping[str, type | None]) -> pd.DataFrame:
     """Read the given columns of a CSV file (also .gz and .xz) with the given types.
 
-    Raises ValueError if the file is damaged. The last line must end with a line break, since a file
-    without it may have been truncated.
+    A column of type None has texts, which may be empty. Raises ValueError if the file is damaged.
+    The last line must end with a line break, since a file without it may have been truncated.
     """
     pd = optional("pandas", "tables")
     with reading(path, f"a CSV file with columns {', '.join(columns)}"):
@@ -249,8 +268,77 @@ def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
             content = _OPENERS[path.suffix].decompress(content)
         if not content.endswith(b"\n"):
             raise ValueError("its last line is cut")
-        kinds: dict[str, Any] = {"dtype": columns, "keep_default_na": False, "na_values": [""]}
-        table = pd.read_csv(io.BytesIO(content), index_col=False, **kinds)[list(columns)]
+        kinds = {name: kind or str for name, kind in columns.items()}
+        blank = {name: [""] for name, kind in columns.items() if kind is not None}
+        options: dict[str, Any] = {"keep_default_na": False, "na_values": blank, "dtype": kinds}
+        table = pd.read_csv(io.BytesIO(content), index_col=False, **options)[list(columns)]
         if table.isna().any(axis=None):
             raise ValueError("a value is missing")
     return table
+
+
+def lay_out(
+    name: str,
+    root: PathLike | None,
+    parts: Sequence[str],
+    mark: str,
+    convert: Callable[[Path, Path], None],
+) -> None:
+    """Make the files of a data set from its archive, if they are missing.
+
+    The folder of the data set holds the archive as downloaded (``.zip``, ``.tar.gz`` or ``.tgz``)
+    or unpacked. Without an archive, nothing happens. The files appear only when all of them are
+    complete.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    root : path, optional
+        See :func:`~metriclearn.datasets.data_folder`.
+    parts : sequence of str
+        Names of the files and folders to make.
+    mark : str
+        Pattern that matches a file or folder of the archive. ``source`` is the folder that contains
+        this file or folder.
+    convert : callable
+        ``convert(source, target)`` makes all ``parts`` in the empty folder ``target`` from the
+        folder ``source`` of the unpacked archive.
+
+    Raises
+    ------
+    ValueError
+        If the archive is damaged, or nothing in it matches ``mark``.
+    """
+    folder = data_folder(name, root)
+    if not folder.is_dir() or all((folder / part).exists() for part in parts):
+        return
+    archives = sorted([*folder.glob("*.zip"), *folder.glob("*.tar.gz"), *folder.glob("*.tgz")])
+    if not archives and not any(folder.rglob(mark)):
+        return
+    with TemporaryDirectory(prefix=".unpacked", dir=folder) as place:
+        unpacked, made = Path(place, "archive"), Path(place, "made")
+        made.mkdir()
+        for i, archive in enumerate(archives):
+            _unpack(archive, unpacked / str(i))
+        for archive in sorted(unpacked.rglob("*.zip")):  # archives inside the archive
+            _unpack(archive, archive.with_suffix(""))
+        found = sorted(path for path in folder.rglob(mark) if made not in path.parents)
+        if not found:
+            raise ValueError(
+                f"The archive of {name!r} needs {mark!r}, which is not in "
+                f"{', '.join(map(str, archives))}; download it again."
+            )
+        with reading(found[0].parent, f"the archive of {name!r}"):
+            convert(found[0].parent, made)
+        for part in parts:
+            target = folder / part
+            if target.is_dir():
+                shutil.rmtree(target)
+            (made / part).replace(target)
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    options: dict[str, Any] = {} if archive.suffix == ".zip" else {"filter": "data"}
+    with reading(archive, "an archive", TarError, RuntimeError):  # RuntimeError: it has a password
+        shutil.unpack_archive(archive, folder, **options)

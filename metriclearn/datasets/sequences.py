@@ -233,7 +233,31 @@ class LabeledSequences(Items):
 
 
 def runs(labels: ArrayLike) -> list[str]:
-    """Return the label of every segment, that is, of every run of equal labels, in order."""
+    """Return the label of every segment, that is, of every run of equal labels, in order.
+
+    Parameters
+    ----------
+    labels : array-like of shape (T,)
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ValueError
+        If labels are not one-dimensional, empty or NaN.
+
+    See Also
+    --------
+    name_classes : tells classes from numbers.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import runs
+    >>> runs(["a", "a", "b", "a"])
+    ['a', 'b', 'a']
+    """
     values = np.asarray(labels)
     return [str(value) for value in values[Partition.from_runs(values).change_points - 1]]
 
@@ -253,6 +277,25 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     ----------
     labelings : sequence of sequences of str
         Labels of the segments of every sequence, in order.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TypeError
+        If labels are not texts.
+
+    See Also
+    --------
+    runs : the labels of the segments of a sequence.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import name_classes
+    >>> name_classes([["walk", "run", "walk"]]), name_classes([["1", "2"], ["3", "4"]])
+    (True, False)
     """
     every = [label for labels in labelings for label in labels]
     names = set(every)
@@ -275,7 +318,34 @@ def of_parts(
 ) -> LabeledSequences:
     """Make a data set from ``parts``, which maps sequence names to (features, labels).
 
-    ``groups`` are in the order of ``parts``. By default every sequence is a separate group.
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    parts : mapping of str to (array (T_i, P), array (T_i,))
+    feature_names : sequence of P str
+    groups : sequence of str, optional
+        In the order of ``parts``. By default every sequence is a separate group.
+
+    Returns
+    -------
+    LabeledSequences
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, or a value is not finite.
+
+    See Also
+    --------
+    LabeledSequences : the returned object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.datasets import of_parts
+    >>> of_parts("toy", {"a": (np.zeros((3, 1)), np.array([0, 0, 1]))}, ["x"])
+    LabeledSequences(1 sequences)
     """
     names = list(parts)
     sequences, labels = ([part[i] for part in parts.values()] for i in (0, 1))

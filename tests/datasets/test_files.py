@@ -1,15 +1,38 @@
+"""Folders of tables: dialects, damaged files, and what is saved and read again."""
+
+import io
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from metriclearn.datasets import LabeledSequences, load_files, save_files
+from metriclearn.datasets import (
+    LabeledSequences,
+    load_files,
+    read_features,
+    sampling_rate,
+    save_files,
+    stream_rows,
+)
 
-WORDS = ["a", "b c", 'd"e', "f,g", "NA", "1", "01", " ", "line\nend"]
+WORDS = ["a", "b c", 'd"e', "f,g", "NA", "1", "01", " ", "line\nend", "h;i", "j|k"]
+# The same table in every dialect: columns t, u and a label
+DIALECTS = {
+    "commas": "t,u,label\n0.5,1.5,a b\n1,-2.5,c\n",
+    "decimal commas": "t;u;label\n0,5;1,5;a b\n1;-2,5;c\n",
+    "as many commas in names": 't;"u";label, in, words\n0,5;1,5;a b,\n1,0;-2,5;c,\n',
+    "tabs, quoted, CRLF": '"t"\t"u"\t"label"\r\n0.5\t1.5\ta b\r\n1\t-2.5\tc\r\n',
+    "bars, of an old Mac": "t|u|label\r0.5|1.5|a b\r1|-2.5|c\r",
+    "Excel's first line": "sep=;\nt;u;label\n0,5;1,5;a b\n1;-2,5;c\n",
+    "padded names": " t,u ,label \n0.5,1.5,a b\n1,-2.5,c\n",
+    "blanks after commas": "t, u, label\n0.5, 1.5, a b\n1, -2.5, c\n",
+    "byte order mark, empty lines": "\ufefft,u,label\n\n0.5,1.5,a b\n\n1,-2.5,c\n\n",
+}
 
 
 @pytest.fixture
@@ -21,57 +44,66 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("text", DIALECTS.values(), ids=DIALECTS)
+def test_files_and_streams_of_every_dialect(tmp_path: Path, text: str) -> None:
+    label = "label, in, words" if "in, words" in text else "label"
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    data = load_files(tmp_path, label)
+    assert data.feature_names == ["t", "u"]
+    np.testing.assert_array_equal(data.sequences[0], [[0.5, 1.5], [1, -2.5]])
+    assert [word.strip(",") for word in data.labels[0]] == ["a b", "c"]
+    np.testing.assert_array_equal(
+        read_features(tmp_path / "a.csv", names=["u", "t"]), [[1.5, 0.5], [-2.5, 1]]
+    )
+    stream = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8")
+    rows = [cells for _, cells in stream_rows(iter(stream.readline, ""))]
+    assert rows[0] == ["t", "u", label]
+    assert [[float(cell) for cell in row[:2]] for row in rows[1:]] == [[0.5, 1.5], [1.0, -2.5]]
+
+
+def test_lines_of_a_stream_have_their_numbers() -> None:
+    assert [*stream_rows(["sep=;\n", "\n", "x;y\n", "1,5;2\n"])] == [
+        (3, ["x", "y"]),
+        (4, ["1.5", "2"]),
+    ]
+    assert [*stream_rows(["1,2\n"])] == [(1, ["1", "2"])]
+    with pytest.raises(ValueError, match="Line 3 is no line of a table"):
+        list(stream_rows(["x,y", "1,2", "9" * 200_000]))
+
+
 def test_text_files(folder: Path) -> None:
     dataset = load_files(folder)
     assert (dataset.name, dataset.names, dataset.groups) == (folder.name, ["a", "b"], ["a", "b"])
     assert dataset.feature_names == ["v", "u"]
     np.testing.assert_array_equal(dataset.sequences[1], [[2.5, 1], [4, 3], [6, 5]])
-    assert dataset.labels[0].tolist() == [-1, 2]
-    assert dataset.labels[0].dtype == np.int64
+    assert (dataset.labels[0].tolist(), dataset.labels[0].dtype) == ([-1, 2], np.int64)
     assert dataset.labels[1].tolist() == ["walk", "walk", "sit"]
     assert load_files(folder, pattern="*.csv").names == ["b"]
+    (folder / "a.tsv").write_text("u\tv\tlabel\n" + "".join(f"1\t2\t{x}\n" for x in WORDS[5:7]))
+    assert load_files(folder).change_points[0].tolist() == [1, 2]  # compared as written
 
 
-def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(
-        "\ufefft;u;v;label\n10:00;1,5;-2.5;a,b\n10:01;2;7;c\n", encoding="utf-8"
-    )
-    (tmp_path / "a.segments.csv").write_text("recording,start,end\na,0,1\n")  # of the command
-    dataset = load_files(tmp_path, ignore=["t"])
-    assert (dataset.names, dataset.feature_names) == (["a"], ["u", "v"])
-    np.testing.assert_array_equal(dataset.sequences[0], [[1.5, -2.5], [2.0, 7.0]])
-    assert dataset.labels[0].tolist() == ["a,b", "c"]
-    with pytest.raises(ValueError, match=r"'10:00' in row 1 of column 't'; .* --ignore t"):
-        load_files(tmp_path)
-    with pytest.raises(ValueError, match=r"has columns \['t', 'u', 'v'\] besides"):
-        load_files(tmp_path, ignore=["time"])
-    with pytest.raises(ValueError, match="some of them, but not all"):
-        load_files(tmp_path, ignore=["t", "u", "v"])
-    (tmp_path / "b.csv").write_text("u,v,w,label\n1,2,3,c\n")
-    with pytest.raises(
-        ValueError, match=r"adds \['w'\]; ignore columns that not all files have .ignore=…"
+def test_columns_that_are_no_features(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("t,u,v,label\n10:00,1.5,-2.5,p\n10:01,2,7,q\n")
+    assert load_files(tmp_path, ignore=["t"]).feature_names == ["u", "v"]
+    for ignore, sentence in (
+        ([], r"'10:00' in row 1 of column 't'; .* --ignore t"),
+        (["time"], r"has columns \['t', 'u', 'v'\] besides"),
+        (["t", "u", "v"], "some of them, but not all"),
     ):
+        with pytest.raises(ValueError, match=sentence):
+            load_files(tmp_path, ignore=ignore)
+    (tmp_path / "b.csv").write_text("u,v,w,label\n1,2,3,c\n")
+    sentence = r"adds \['w'\]; ignore columns that not all files have .ignore=…"
+    with pytest.raises(ValueError, match=sentence):
         load_files(tmp_path, ignore=["t"])
     assert load_files(tmp_path, ignore=["t", "w"]).feature_names == ["u", "v"]
-
-
-def test_warning_for_row_numbers_and_error_for_latin_1(tmp_path: Path) -> None:
-    rows = [f"{i},{i % 3},{'ab'[i // 5]}\n" for i in range(10)]
-    (tmp_path / "a.csv").write_text("".join([",x,label\n", *rows]))  # pandas writes its index so
-    with pytest.warns(
-        UserWarning, match=r"increase in every .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"
-    ):
-        load_files(tmp_path)
-    assert load_files(tmp_path, ignore=["Unnamed: 0"]).feature_names == ["x"]
-    (tmp_path / "a.csv").write_bytes("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"a\.csv' needs to be text; save it as UTF"):
-        load_files(tmp_path)
-
-
-def test_labels_are_compared_as_written(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x,label\n1,01\n2,1\n3,NA\n4,None\n5,nan\n6,1.0\n")
-    dataset = load_files(tmp_path)
-    assert dataset.change_points[0].tolist() == [1, 2, 3, 4, 5, 6]
+    rows = [f"{i},{i % 3},{'ab'[i // 5]}\n" for i in range(10)]  # pandas writes its index so
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "a.csv").write_text("".join([",x,label\n", *rows]))
+    remedy = r"increase in every .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"
+    with pytest.warns(UserWarning, match=remedy):
+        load_files(tmp_path / "index")
 
 
 def test_group_column(tmp_path: Path) -> None:
@@ -79,50 +111,70 @@ def test_group_column(tmp_path: Path) -> None:
     dataset = load_files(tmp_path, label="kind", group="who")
     assert (dataset.groups, dataset.feature_names) == (["01"], ["x"])
     (tmp_path / "a.csv").write_text("x,kind,who\n1,p,01\n2,q,1\n")
-    with pytest.raises(
-        ValueError, match=r"a\.csv' needs one group in column 'who', got \['01', '1'\]"
-    ):
+    sentence = r"a\.csv' needs one group in column 'who', got \['01', '1'\]"
+    with pytest.raises(ValueError, match=sentence):
         load_files(tmp_path, label="kind", group="who")
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("content", "sentence"),
     [
-        ("u,v\n1,2\n", r"c\.csv' needs a column 'label', got \['u', 'v'\]"),
-        ("u,label\n1,2\n", r"c\.csv' needs the distinct .* of 'a\.tsv', .* lacks \['v'\] and"),
-        ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs the distinct .* lacks \[\] and adds \['w'\]"),
-        (
-            "u,v,v,label\n1,2,3,a\n",
-            r"c\.csv' needs distinct column names, but repeats \['v'\]; rename",
-        ),
-        ("u,v,label\n1,2,a\n1,,a\n", r"c\.csv' needs finite numbers, got '' in row 2 .* 'v'"),
-        ("u,v,label\n1,2,a\n1,x,a\n", r"c\.csv' needs finite numbers, got 'x' in row 2 .* 'v'"),
-        ('u,v,label\n"0,5",2,a\n', r"c\.csv' needs finite .*; write decimal points, or separate"),
-        ("u,v,label\n1,2,a\n1,2,\n", r"c\.csv' has no value in row 2"),
-        ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as a table"),
-        ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as a table"),
-        ("", r"c\.csv' cannot be read as a table"),
-        ("u,v,label\n", r"c\.csv' needs at least one row"),
-        ("label\na\n", r"c\.csv' needs at least one row and one feature column"),
+        ("u,v\n1,2\n", r"needs a column 'label', got \['u', 'v'\]"),
+        ("u,label\n1,2\n", r"needs the distinct .* of 'a\.tsv', .* lacks \['v'\] and"),
+        ("u,v,w,label\n1,2,3,4\n", r"needs the distinct .* lacks \[\] and adds \['w'\]"),
+        ("u,v, v,label\n1,2,3,a\n", r"needs distinct column names, but repeats \['v'\]; rename"),
+        ("u,v,label\n1,2,a\n1,,a\n", r"needs finite numbers, got '' in row 2 .* 'v'; fill short"),
+        ("u,v,label\n1,2,a\n1,x,a\n", r"needs finite numbers, got 'x' in row 2 .* 'v'"),
+        ('u,v,label\n"0,5",2,a\n', r"needs finite .*; write decimal points, or separate"),
+        ('u,v,label\n"5,013.0",2,a\n', r"needs finite .*; write .* without a comma for each thou"),
+        ("u,v,label\n1,2,a\n1,2,\n", r"has no value in row 2"),
+        ("u,v,label\n1,2,a\n1,2,a,7\n", r"cannot be read as a table"),
+        ('u,v,label\n1,2,"a\n', r"cannot be read as a table"),
+        ("", r"cannot be read as a table"),
+        ("u,v,label\n", r"needs at least one row"),
+        ("label\na\n", r"needs at least one row and one feature column"),
+        ("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"), "needs to be text; save it as UTF"),
     ],
 )
-def test_damaged_text(folder: Path, text: str | bytes, sentence: str) -> None:
-    (folder / "c.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ValueError, match=sentence):
+def test_damaged_text(folder: Path, content: str | bytes, sentence: str) -> None:
+    (folder / "c.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=rf"c\.csv' {sentence}"):
         load_files(folder)
+
+
+@pytest.mark.parametrize(
+    ("times", "rate"),
+    [
+        ([i / 50 for i in range(99)], 50),
+        ([round(i / 80, 3) for i in range(1000)], 80),  # rounded to milliseconds
+        ([*(i / 4 for i in range(80)), *(900 + i / 4 for i in range(80))], 4),  # a hole
+        ([f"2026-01-01T00:00:0{i / 10}+02:00" for i in range(50)], 10),
+        ([0, 1, 1], r"got '1', '1' in rows 2 and 3; leave out all but one row of a time"),
+        ([0, 2, 1], r"got '2', '1' in rows 2 and 3; sort the rows"),
+        (["s", 0, 1], r"needs seconds or time stamps in column 't', got 's' in row 1; correct"),
+        ([0, 1, "Total"], "got 'Total' in row 3; correct or remove this row"),
+        ([0], "Files of one row have no rate in column 't'"),
+        ([], r"a\.csv' needs at least one row below the names"),
+    ],
+)
+def test_rates(tmp_path: Path, times: list, rate: Any) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(["t,x", *(f"{t},1" for t in times), ""]))
+    if not isinstance(rate, str):
+        with warnings.catch_warnings(record=True) as told:
+            assert sampling_rate([file], "t") == pytest.approx(rate, rel=1e-4)
+        assert len(told) == (max(times) == 919.75 if rate == 4 else 0)
+        return
+    with pytest.raises(ValueError, match=rate):
+        sampling_rate([file], "t")
+    with pytest.raises(ValueError, match=r"a\.csv' needs a column 'tme', got \['t', 'x'\]; name"):
+        sampling_rate([file], "tme")
 
 
 @pytest.mark.parametrize("name", ["", "nowhere"])
 def test_folder_without_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileNotFoundError, match="but finds none"):
         load_files(tmp_path / name)
-
-
-def test_npz_needs_no_names_of_features(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", X=np.arange(6).reshape(3, 2), y=["p", "p", "q"])
-    dataset = load_files(tmp_path)
-    assert dataset.feature_names == ["x0", "x1"]
-    assert dataset.change_points[0].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -132,21 +184,18 @@ def test_npz_needs_no_names_of_features(tmp_path: Path) -> None:
         ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"]}, "P feature_names"),
         ({"X": np.eye(2), "y": np.eye(2)[0], "feature_names": ["u"] * 2}, "needs the distinct"),
         ({"X": np.full((3, 2), np.nan), "y": np.zeros(3)}, "finite numbers, got .*nan.* in row 1"),
+        ({"X": np.arange(6).reshape(3, 2), "y": ["p", "p", "q"]}, None),  # needs no names
     ],
 )
-def test_bad_npz(tmp_path: Path, stored: dict, sentence: str) -> None:
+def test_npz(tmp_path: Path, stored: dict, sentence: str | None) -> None:
     np.savez(tmp_path / "a.npz", **stored)
-    with pytest.raises(ValueError, match=rf"a\.npz' .*{sentence}"):
-        load_files(tmp_path)
-
-
-@pytest.mark.parametrize("format", ["npz", "parquet"])
-def test_truncated_binary_files(tmp_path: Path, format: str) -> None:
-    save_files(example(np.zeros((50, 2)), np.zeros(50, dtype=int)), tmp_path, format)
-    path = tmp_path / f"first.{format}"
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ValueError, match=rf"first\.{format}' .*truncated, damaged"):
-        load_files(tmp_path)
+    if sentence is None:
+        dataset = load_files(tmp_path)
+        assert dataset.feature_names == ["x0", "x1"]
+        assert dataset.change_points[0].tolist() == [2, 3]
+    else:
+        with pytest.raises(ValueError, match=rf"a\.npz' .*{sentence}"):
+            load_files(tmp_path)
 
 
 def example(X: np.ndarray, y: np.ndarray) -> LabeledSequences:
@@ -155,9 +204,7 @@ def example(X: np.ndarray, y: np.ndarray) -> LabeledSequences:
 
 
 @pytest.mark.parametrize("format", ["csv", "tsv", "npz", "parquet"])
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15)
 @given(
     X=arrays(np.float64, (4, 2), elements=st.floats(allow_nan=False, allow_infinity=False)),
     y=st.one_of(
@@ -165,18 +212,19 @@ def example(X: np.ndarray, y: np.ndarray) -> LabeledSequences:
         st.lists(st.sampled_from(WORDS), min_size=4, max_size=4),
     ),
 )
-def test_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, format: str, X: np.ndarray, y: list
-) -> None:
-    folder = tmp_path_factory.mktemp("round")
-    dataset = example(X, np.array(y))
+def test_round_trip(tmp_path_factory, format: str, X: np.ndarray, y: list) -> None:
+    folder, dataset = tmp_path_factory.mktemp("round"), example(X, np.array(y))
     save_files(dataset, folder, format, group="who")
     loaded = load_files(folder, group="who")
-    assert loaded.names == dataset.names
-    assert loaded.groups == dataset.groups
-    assert loaded.feature_names == dataset.feature_names
+    for field in ("names", "groups", "feature_names"):
+        assert getattr(loaded, field) == getattr(dataset, field)
     np.testing.assert_allclose(loaded.sequences, dataset.sequences, rtol=1e-15, atol=0)
     assert [labels.astype(str).tolist() for labels in loaded.labels] == [list(map(str, y))] * 2
+    if format in ("npz", "parquet"):  # which may be cut
+        path = folder / f"first.{format}"
+        path.write_bytes(path.read_bytes()[:200])
+        with pytest.raises(ValueError, match=rf"first\.{format}' .*truncated, damaged"):
+            load_files(folder)
 
 
 def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:

@@ -1,93 +1,79 @@
-"""Files of other programs: every boundary comes back at its sample, every label unchanged."""
+"""Tables of segments and files of other programs: what is written comes back, or is refused."""
 
 import re
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from metriclearn.datasets.annotations import Segment, numbered
-from metriclearn.datasets.formats import FORMATS, read_labels, write_file
+from metriclearn.datasets import (
+    FORMATS,
+    Segment,
+    covering,
+    numbered,
+    read_groups,
+    read_labels,
+    read_segments,
+    row_labels,
+    save_segments,
+    write_file,
+)
 
-pytest.importorskip("pympi")
+pympi = pytest.importorskip("pympi")
 
 RATES = (1, 2, 3, 7, 25, 100 / 3, 50, 128, 1000, 16000, 44100, 48000, 96000, 192000)
-PLAIN = (
-    "walk",
-    "Gehen",
-    "歩く",
-    "naïve",
-    "a,b",
-    'say"hi"',
-    "<b>&amp;",
-    ";",
-    "it's",
-    "😀",
-    "#1",
-    "NA",
-)
-ODD = (
-    "sit down",
-    "tab\there",
-    "new\nline",
-    " edge",
-    "a  b",
-    "a\rb",
-    "\x00",
-    "\u2028",
-    "a\x85b",
-    "\\",
-)
+PLAIN = ["walk", "歩く", "naïve", "a,b", 'say"hi"', "<b>&amp;", ";", "it's", "😀", "#1", "NA", "!"]
+ODD = ["sit down", "tab\there", "new\nline", " edge", "a  b", "a\rb", "\x00", "\u2028", "a\x85b"]
+ODD += ["\\", ""]
 REFUSED: dict[str, set[str]] = {
     "csv": {"", " edge", "a\rb", "\u2028"},
-    "audacity": {"", " edge", "a\rb", "\u2028", "new\nline"},
-    "webvtt": {"", " edge", "a\rb", "\u2028", "new\nline"},
+    "audacity": {" edge", "a\rb", "\u2028", "new\nline"},
+    "webvtt": {" edge", "a\rb", "\u2028", "new\nline"},
     "textgrid": {"", " edge", "\u2028"},
     "elan": {" edge", "a\rb", "\u2028", "\x00"},
-    "rttm": {*ODD, ""} - {"\\", "\x00"},
+    "rttm": {*ODD} - {"\\", "\x00"},
     "jams": set(),
 }
 
 
-def random_segments(random: np.random.Generator, rate: float, labels: tuple[str, ...]) -> list:
-    """Segments of up to 10 h with gaps, some a single sample or a millisecond long."""
-    ends = np.unique(random.integers(1, int(36000 * rate), random.integers(1, 12)))
-    if random.random() < 0.3:
-        ends = np.unique(np.concatenate([ends, ends + max(1, round(rate / 1000))]))
-    bounds = [0, *ends.tolist()]
-    spans = [span for span in pairwise(bounds) if random.random() < 0.9] or [(0, bounds[1])]
-    return [(a / rate, b / rate, str(random.choice(labels))) for a, b in spans]
+@st.composite
+def segmentations(draw: st.DrawFn, rate: float) -> list[Segment]:
+    """Segments of up to 10 h with gaps and equal neighbors, some a sample or a millisecond long."""
+    shortest = max(1, ceil(rate / 1000))
+    most = int(36000 * rate) // 8
+    sizes = st.one_of(st.integers(shortest, most), st.just(shortest))
+    ends = np.cumsum(draw(st.lists(sizes, min_size=1, max_size=8))).tolist()
+    spans = [span for span in pairwise([0, *ends]) if draw(st.integers(0, 4))] or [(0, ends[0])]
+    labels = draw(st.sampled_from([PLAIN, ["same"], [""]]))
+    return [(a / rate, b / rate, draw(st.sampled_from(labels))) for a, b in spans]
 
 
 def samples(segments: list[Segment], rate: float) -> list[tuple[int, int, str]]:
     return [(round(a * rate), round(b * rate), label) for a, b, label in segments]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "webvtt"])
-@pytest.mark.parametrize("rate", RATES)
-def test_boundaries_come_back_at_their_samples(kind: str, rate: float, tmp_path: Path) -> None:
-    random = np.random.default_rng(int(rate))
-    for labels in (PLAIN, ("",), PLAIN, PLAIN):
-        segments = random_segments(random, rate, labels)
-        path = write_file(kind, "one", segments, tmp_path / f"one{FORMATS[kind].ending}")
-        expected = segments if labels != ("",) or kind == "csv" else numbered(segments)
-        assert samples(read_labels(path)["one"], rate) == samples(expected, rate)
-        assert {p.name for p in tmp_path.iterdir()} == {path.name}
-
-
-def test_webvtt_keeps_milliseconds(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    for _ in range(30):
-        segments = random_segments(random, 1000.0, PLAIN)
-        path = write_file("webvtt", "one", segments, tmp_path / "one.vtt")
-        assert samples(read_labels(path)["one"], 1000.0) == samples(segments, 1000.0)
+@pytest.mark.parametrize("kind", FORMATS)
+@settings(max_examples=40)
+@given(st.data())
+def test_boundaries_come_back_at_their_samples(kind: str, tmp_path_factory, data: Any) -> None:
+    rate = data.draw(st.sampled_from((1, 7, 1000) if kind == "webvtt" else RATES))
+    segments = data.draw(segmentations(rate))
+    folder = tmp_path_factory.mktemp("one")
+    path = write_file(kind, "one", segments, folder / f"one{FORMATS[kind].ending}")
+    expected = segments if kind == "csv" or any(segments[0][2]) else numbered(segments)
+    assert samples(read_labels(path)["one"], rate) == samples(expected, rate)
+    assert [p.name for p in folder.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_labels_are_kept_or_refused(kind: str, tmp_path: Path) -> None:
+def test_labels_and_times_are_kept_or_refused(kind: str, tmp_path: Path) -> None:
     target, refused = tmp_path / f"one{FORMATS[kind].ending}", {}
-    for label in (*ODD, ""):
+    for label in ODD:
         segments = [(0.0, 1.0, "walk"), (1.0, 2.5, label), (2.5, 4.0, "run")]
         try:
             write_file(kind, "one", segments, target)
@@ -99,74 +85,78 @@ def test_labels_are_kept_or_refused(kind: str, tmp_path: Path) -> None:
             target.unlink()
     assert set(refused) == REFUSED[kind]
     assert all(re.fullmatch(r".* cannot hold the segment.*", told) for told in refused.values())
-
-
-def test_segments_shorter_than_the_format_are_refused(tmp_path: Path) -> None:
     short = [(0.0, 1.0, "a"), (1.0, 1.0001, "b"), (1.0001, 2.0, "a")]
-    for kind in ("elan", "webvtt"):
+    if kind in ("elan", "webvtt"):
         with pytest.raises(ValueError, match="cannot hold the segment"):
-            write_file(kind, "one", short, tmp_path / "file")
-    for kind in ("csv", "audacity", "textgrid", "rttm", "jams"):
-        write_file(kind, "one", short, tmp_path / f"one{FORMATS[kind].ending}")
+            write_file(kind, "one", short, target)
+    else:
+        assert len(read_labels(write_file(kind, "one", short, target))["one"]) == 3
+    with pytest.raises(ValueError, match="needs disjoint segments, but in 'one' 'b' starts"):
+        write_file(kind, "one", [(0.0, 2.0, "a"), (1.0, 3.0, "b")], target)
 
 
-def test_a_boundary_moved_in_elan_has_its_new_time(tmp_path: Path) -> None:
-    path = write_file("elan", "one", [(0.0, 1.00002, "a"), (1.00002, 2.0, "b")], tmp_path / "a.eaf")
-    assert read_labels(path)["a"][0][1] == 1.00002
-    path.write_text(path.read_text().replace('TIME_VALUE="1000"', 'TIME_VALUE="1250"'))
-    assert read_labels(path)["a"] == [(0.0, 1.25, "a"), (1.25, 2.0, "b")]
-
-
-def test_files_as_other_programs_write_them(tmp_path: Path) -> None:
-    (tmp_path / "praat.TextGrid").write_text(
-        'File type = "ooTextFile"\nObject class = "TextGrid"\n\n0\n4\n<exists>\n2\n'
-        '"IntervalTier"\n"words"\n0\n4\n3\n0\n1.5\n"ja"\n1.5\n2\n""\n2\n4\n"ném"\n'
-        '"TextTier"\n"points"\n0\n4\n1\n1.5\n"click"\n',
-        encoding="utf-16",
-    )
-    assert read_labels(tmp_path / "praat.TextGrid") == {
-        "praat": [(0.0, 1.5, "ja"), (2.0, 4.0, "ném")]
+def test_files_are_as_their_formats_say(tmp_path: Path) -> None:
+    segments = [(0.0, 1.5, "speech"), (1.5, 3671.25, "a & <b>")]
+    expected = {
+        "csv": "recording,start,end,label\none,0.000,1.500,speech\none,1.500,3671.250,a & <b>\n",
+        "audacity": "0.000000\t1.500000\tspeech\n1.500000\t3671.250000\ta & <b>\n",
+        "webvtt": "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nspeech\n\n"
+        "00:00:01.500 --> 01:01:11.250\na &amp; &lt;b&gt;\n",
     }
-    (tmp_path / "talk.rttm").write_text(
-        "SPEAKER meeting 1 0.1 1.2 <NA> <NA> Ann <NA> <NA>\n"
-        "SPEAKER meeting 1 1.3 2.7 <NA> <NA> Bob <NA> <NA>\n"
-    )
-    assert read_labels(tmp_path / "talk.rttm") == {"talk": [(0.1, 1.3, "Ann"), (1.3, 4.0, "Bob")]}
-    (tmp_path / "song.jams").write_text(
-        '{"annotations": [{"namespace": "beat", "data": [{"time": 0.5, "duration": 0, "value": 1}]}'
-        ',{"namespace": "segment_salami_upper", "data": [{"time": 2, "duration": 3, "value": "B"},'
-        '{"time": 0, "duration": 2, "value": "A"}]}], "file_metadata": {}, "sandbox": {}}'
-    )
-    assert read_labels(tmp_path / "song.jams") == {"song": [(0.0, 2.0, "A"), (2.0, 5.0, "B")]}
-    (tmp_path / "labels.txt").write_text("0.0\t1.0\tA\n\\\t100.0\t200.0\n1.0\t2.5\tB C\r\n")
-    assert read_labels(tmp_path / "labels.txt") == {"labels": [(0.0, 1.0, "A"), (1.0, 2.5, "B C")]}
-    assert sorted(read_labels(tmp_path / "*.[rj]*")) == ["song", "talk"]
+    written = {k: write_file(k, "one", segments, tmp_path / k).read_text() for k in expected}
+    assert written == expected
+
+
+CHRONOLOGICAL = (
+    '"Praat chronological TextGrid text file"\n0 4   ! Time domain.\n2   ! Number of tiers.\n'
+    '"TextTier" "points" 0 4\n"IntervalTier" "segments" 0 4\n! segments:\n2 0 1.5\n"a ""b"""\n'
+    '! points:\n1 1.5\n"click"\n! segments:\n2 1.5 2\n""\n\n! segments:\n2 2 4\n"c"\n'
+)
+SHORT = (
+    'File type = "ooTextFile"\nObject class = "TextGrid"\n\n0\n4\n<exists>\n2\n'
+    '"IntervalTier"\n"words"\n0\n4\n3\n0\n1.5\n"ja"\n1.5\n2\n""\n2\n4\n"ném"\n'
+    '"TextTier"\n"points"\n0\n4\n1\n1.5\n"click"\n'
+)
+JAMS = (
+    '{"annotations": [{"namespace": "beat", "data": [{"time": 0.5, "duration": 0, "value": 1}]}'
+    ',{"namespace": "segment_salami_upper", "data": [{"time": 2, "duration": 3, "value": "B"},'
+    '{"time": 0, "duration": 2, "value": "A"}]}], "file_metadata": {}, "sandbox": {}}'
+)
+SPEAKER = "SPEAKER meeting 1 {} {} <NA> <NA> {} <NA> <NA>\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "content", "segments"),
     [
-        ("a.txt", "0.0\t1.0\tA\n0.5\t2.0\tB\n", "needs disjoint segments"),
-        ("a.txt", "1.0\t1.0\tpoint\n", "needs 0 <= start < end in seconds"),
-        ("a.txt", "zero\t1.0\tA\n", "cannot be read as Audacity labels"),
-        ("a.rttm", "SPEAKER a 1 0 1\n", "cannot be read as RTTM"),
-        ("a.rttm", "", "cannot be read as RTTM"),
-        ("a.jams", "{}", "cannot be read as JAMS"),
-        ("a.jams", '{"annotations": []}', "no tier with labeled intervals"),
-        ("a.eaf", "<ANNOTATION_DOCUMENT/>", "cannot be read as ELAN"),
-        ("a.TextGrid", 'File type = "ooTextFile"\n', "cannot be read as Praat TextGrid"),
-        ("a.vtt", "WEBVTT\n", "has no segments of 'a'"),
+        ("a.TextGrid", SHORT.encode("utf-16"), [(0.0, 1.5, "ja"), (2.0, 4.0, "ném")]),
+        ("a.TextGrid", CHRONOLOGICAL.encode(), [(0.0, 1.5, 'a "b"'), (2.0, 4.0, "c")]),
+        ("a.rttm", (SPEAKER.format(0.1, 1.2, "Ann") + SPEAKER.format(1.3, 2.7, "Bob")).encode(),
+         [(0.1, 1.3, "Ann"), (1.3, 4.0, "Bob")]),
+        ("a.jams", JAMS.encode(), [(0.0, 2.0, "A"), (2.0, 5.0, "B")]),
+        ("a.txt", b"0.0\t1.0\tA\n\\\t100.0\t200.0\n1.0\t2.5\tB C\r\n",
+         [(0.0, 1.0, "A"), (1.0, 2.5, "B C")]),
     ],
-)
-def test_damaged_files_give_one_sentence(name, text, message, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=message) as caught:
-        read_labels(tmp_path / name)
-    assert str(tmp_path / name) in str(caught.value)
+)  # fmt: skip
+def test_files_as_other_programs_write_them(name, content, segments, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert read_labels(tmp_path / name) == {"a": segments}
+    (tmp_path / f"b{Path(name).suffix}").write_bytes(content)
+    assert read_labels(tmp_path / f"*{Path(name).suffix}") == {"a": segments, "b": segments}
+
+
+def test_times_of_elan(tmp_path: Path) -> None:
+    """A boundary that was moved in ELAN has its new time; times count from the sound's origin."""
+    path = write_file("elan", "one", [(0.0, 1.00002, "a"), (1.00002, 2.0, "b")], tmp_path / "a.eaf")
+    assert read_labels(path)["a"][0][1] == 1.00002
+    text = path.read_text().replace('TIME_VALUE="1000"', 'TIME_VALUE="1250"')
+    path.write_text(text)
+    assert read_labels(path)["a"] == [(0.0, 1.25, "a"), (1.25, 2.0, "b")]
+    media = '<MEDIA_DESCRIPTOR MEDIA_URL="a.wav" MIME_TYPE="audio/x-wav" TIME_ORIGIN="4000" />'
+    path.write_text(re.sub(r"(<HEADER[^>]*>)", rf"\1{media}", text))
+    assert read_labels(path)["a"] == [(4.0, 5.25, "a"), (5.25, 6.0, "b")]
 
 
 def test_several_tiers_are_told_apart(tmp_path: Path) -> None:
-    pympi = pytest.importorskip("pympi")
     grid = pympi.TextGrid(xmax=2.0)
     for name, label in (("words", "ja"), ("phones", "j")):
         grid.add_tier(name).add_interval(0.0, 2.0, label)
@@ -175,9 +165,105 @@ def test_several_tiers_are_told_apart(tmp_path: Path) -> None:
         assert read_labels(tmp_path / "a.TextGrid") == {"a": [(0.0, 2.0, "ja")]}
 
 
+TABLE = "recording,start,end,label\n"
+BAD: list[tuple[str, str, str]] = [
+    ("a.txt", "0.0\t1.0\tA\n0.5\t2.0\tB\n", "needs disjoint segments"),
+    ("a.txt", "1.0\t1.0\tpoint\n", "needs 0 <= start < end in seconds"),
+    ("a.txt", "zero\t1.0\tA\n", "cannot be read as Audacity labels"),
+    ("a.rttm", "SPEAKER a 1 0 1\n", "cannot be read as RTTM"),
+    ("a.rttm", "", "cannot be read as RTTM"),
+    ("a.jams", "{}", "cannot be read as JAMS"),
+    ("a.jams", '{"annotations": []}', "no tier with labeled intervals"),
+    ("a.eaf", "<ANNOTATION_DOCUMENT/>", "cannot be read as ELAN"),
+    ("a.TextGrid", 'File type = "ooTextFile"\n', "cannot be read as Praat TextGrid"),
+    ("a.vtt", "WEBVTT\n", "has no segments of 'a'"),
+    ("a.csv", "recording,start,label\na,0,x\n", r"one row, but lacks \['end'\]"),
+    ("a.csv", TABLE, "at least one row, but lacks rows"),
+    ("a.csv", TABLE + "a,zero,1,x\n", "line 2"),
+    ("a.csv", TABLE + "a,0,1,x\na,3,2,y\n", "line 3"),
+    ("a.csv", TABLE + "\na,0,1,x\n,,,\na,3,2,y\n", "line 5"),  # empty rows
+    ("a.csv", TABLE + "a,0,1,\na,1,2,x\n", "line 2"),
+    ("a.csv", TABLE + "a,0,2,x\na,1,3,y\n", "needs disjoint segments"),
+    ("a.csv", TABLE + "a,0,2,x\na,2,3,y,z\n", "got .*.z.. in line 3"),
+    ("a.csv", TABLE + "a,0,2,x,z\na,2,3,y,z\n", "got .*.z.. in line 2"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), BAD)
+def test_damaged_files_give_one_sentence(name, text, message, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_labels(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+
+
 def test_missing_tables_name_the_files_that_are_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="columns recording, start, end, label"):
+        read_segments(tmp_path / "none.csv")
     (tmp_path / "monday.eaf").write_text("<x/>")
     with pytest.raises(FileNotFoundError, match=r"to use monday.eaf and files like it, pass '\*.e"):
         read_labels(tmp_path / "segments.csv")
-    with pytest.raises(FileNotFoundError, match=r"No file of .* is like '\*.jams'"):
+    with pytest.raises(FileNotFoundError, match=r"No file of .* is like '\*\.jams'"):
         read_labels(tmp_path / "*.jams")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "recording,start,end\nr,0,1.5\nr,1.5,2\n",
+        "recording,start,end,label\nr,0,1.5,\nr,1.5,2,\n",
+        "sep=;\nend;recording;start\n2;r;1,5\n1,5;r;0\n",
+        " Recording,Start, End\n\nr,0,1.5\nr,1.5,2\n",
+        "recording\tstart\tend\r\nr\t0\t1.5\r\nr\t1.5\t2\r\n",
+        "\ufeffrecording|start|end\nr|0|1.5\nr|1.5|2\n",
+    ],
+)
+def test_boundaries_without_labels(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.csv"
+    path.write_bytes(text.encode())
+    tables = read_segments(path)
+    assert tables == {"r": [(0.0, 1.5, ""), (1.5, 2.0, "")]}
+    assert read_segments(save_segments(tables, path)) == tables
+    assert path.read_text().splitlines()[:2] == ["recording,start,end", "r,0.000,1.500"]
+
+
+@settings(max_examples=60)
+@given(segmentations(4.0), st.integers(1, 40))
+def test_rows_get_the_label_of_their_middle(segments: list[Segment], n_rows: int) -> None:
+    """The label of the segment around it, or of the nearest one; so do instants of ``covering``."""
+    touching = [(0.0, 1.5, "a"), (1.5, 3.0, "b")]  # a middle on a boundary is in the later segment
+    assert row_labels(touching, 3, 1.0).tolist() == ["a", "b", "b"]
+    rate = n_rows / max(1.0, segments[-1][1] * 1.25)
+    found = row_labels(segments, n_rows, rate).tolist()
+    marked = row_labels(segments, n_rows, rate, gap="gap").tolist()
+    for t, (label, or_gap) in enumerate(zip(found, marked)):
+        middle = (t + 0.5) / rate
+        inside = [text for a, b, text in segments if a <= middle < b]
+        far = [max(a - middle, middle - b, 0.0) for a, b, _ in segments]
+        near = {text for d, (*_, text) in zip(far, segments) if d <= min(far) + 1e-9}
+        assert or_gap == (inside[0] if inside else "gap")
+        assert label in (inside or near)
+        spread = covering(segments, n_rows / rate)
+        assert label in near or label == next(text for a, b, text in spread if a <= middle < b)
+    assert (spread[0][0], spread[-1][1]) == (0.0, n_rows / rate)
+    assert all(a[1] == b[0] and a[2] != b[2] for a, b in pairwise(spread))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("recording,group\na,x\nb,y\n", None),
+        ("recording; group\nb;y\n\na; x\n", None),
+        ("recording,groups\na,x\n", r"needs a column 'group', got \['recording', 'groups'\]"),
+        ("recording,group\na,x\n", "has no group of b"),
+        ("recording,group\na,x\nb,y\na,y\n", "one group of each recording, got two of 'a'"),
+        ("recording,group\na,x\nb,x\n", "at least two groups"),
+    ],
+)
+def test_groups_of_recordings(tmp_path: Path, text: str, sentence: str | None) -> None:
+    (tmp_path / "g.csv").write_text(text)
+    if sentence is None:
+        assert read_groups(tmp_path / "g.csv", ["b", "a"]) == ["y", "x"]
+    else:
+        with pytest.raises(ValueError, match=sentence):
+            read_groups(tmp_path / "g.csv", ["a", "b"])

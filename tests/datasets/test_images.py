@@ -1,4 +1,4 @@
-"""Folders of images and label maps in several formats, and the two data sets."""
+"""Folders of images and label maps in several formats."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metriclearn.datasets import load_bsds500, load_images, load_weizmann_horses
+from metriclearn.datasets import load_images
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -128,20 +128,3 @@ def test_names_that_could_be_mistaken(folder: Path) -> None:
         path.unlink()
     with pytest.raises(FileNotFoundError, match="needs images in"):
         load_images(photos, masks)
-
-
-def test_weizmann_horses(shared_folder) -> None:
-    data = load_weizmann_horses(shared_folder("weizmann_horses"))
-    assert len(data) == 110
-    assert all(set(np.unique(labels)) == {0, 1} for labels in data.labels)
-    shares = [labels.mean() for labels in data.labels]
-    assert 0.065 < min(shares) < max(shares) < 0.405
-    assert np.mean(shares) == pytest.approx(0.26, abs=0.005)
-
-
-def test_bsds500(shared_folder) -> None:
-    data = load_bsds500(shared_folder("bsds500"))
-    counts = [len(np.unique(labels)) for maps in data.label_maps for labels in maps]
-    assert (len(data), len(counts)) == (16, 90)
-    assert (min(counts), int(np.median(counts)), max(counts)) == (2, 17, 81)
-    assert {image.shape for image in data.images} <= {(321, 481, 3), (481, 321, 3)}

@@ -1,236 +1,296 @@
-"""The loaders of real sequences: made files by hand, damaged ones, and the real files."""
+"""Public data sets: the real files, made files by hand, and damaged ones. A data set is a row."""
 
-import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from metriclearn import datasets
 from metriclearn.datasets import (
-    load_beedance,
+    AnnotatedProfiles,
+    LabeledImages,
+    LabeledSequences,
+    LabeledTable,
+    load_dataset,
     load_example,
-    load_gesture_phase,
-    load_hapt,
-    load_mocap6,
-    load_neuroblastoma,
+    registry,
 )
-from metriclearn.datasets.loaders.hapt import CHANNELS, FEATURES
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
+from tests.datasets.made import ARRAYS, FIRST, GESTURE, NAMED, STORED, TEXTS, content, texts, write
 
-RNG = np.random.default_rng(0)
-GESTURE = [
-    "c1,raw,0,6,rest", "c1,raw,6,10,stroke", "c1,va3,0,2,rest", "c1,va3,2,6,stroke",
-    "d3,raw,0,8,hold", "d3,va3,0,3,hold", "d3,va3,3,4,rest",
+COMING_WITH_SCIKIT_LEARN = {"iris", "wine", "digits", "breast_cancer"}
+# name, options, and what its documentation says: recordings, groups, rows, segments (equal
+# neighbors are one), labels, features, and the mean of their sizes
+REAL: list[tuple[str, dict[str, Any], tuple[float, ...]]] = [
+    ("hapt", {}, (36, 18, 19541, 735, 23, 36, 1.74249)),
+    ("hapt", {"features": "extended", "unlabeled": "unknown"},
+     (36, 18, 26306, 1115, 24, 80, 1.16283)),
+    ("hapt", {"window": 200, "unlabeled": "keep", "labels": "activities"},
+     (36, 18, 3273, 1051, 13, 36, 1.45122)),
+    ("gesture_phase", {"features": "both", "derived": True}, (5, 2, 7322, 283, 5, 78, 0.984714)),
+    ("beedance", {}, (4, 4, 3539, 78, 23, 13, 2.06085)),
+    ("mocap6", {}, (4, 4, 1284, 26, 10, 36, 9.35091)),
+    ("tssb", {}, (50, 50, 246150, 188, 9, 1, 0.763119)),
+    ("utsa", {}, (22, 22, 287010, 50, 3, 1, 311.517)),
+    ("gazecom", {"step": 25}, (163, 11, 32474, 8133, 4, 10, 1.56976)),
+    ("birdsong", {}, (94, 94, 204766, 9655, 10, 64, 40.6809)),
+    ("billboard", {}, (443, 443, 192398, 4645, 28, 50, 0.58136)),
+    ("piano_keys", {}, (32, 32, 13198, 219, 18, 36, 0.215412)),
+    ("chest_accelerometer", {}, (15, 15, 37047, 135, 7, 11, 596.244)),
+    ("skab", {}, (34, 4, 37401, 100, 2, 8, 49.766)),
+    ("texts", {"n_components": 3}, (57, 57, 2110, 217, 7, 4, 0.385603)),
+    ("texts", {"n_components": 3, "held_out": 0.45}, (502, 53, 14495, 1893, 8, 4, 0.41326)),
+    # samples, features, classes, samples of the smallest class
+    ("iris", {}, (150, 4, 3, 50, 3.4645)),
+    ("wine", {}, (178, 13, 3, 48, 69.13366)),
+    ("digits", {}, (1797, 61, 10, 174, 5.1243694)),
+    ("breast_cancer", {}, (569, 30, 2, 212, 61.89071)),
+    ("letter", {}, (20000, 16, 26, 734, 5.925466)),
+    ("libras", {}, (360, 90, 15, 24, 0.511780)),
+    # images, label maps, regions
+    ("weizmann_horses", {}, (110, 110, 220, 118.7691)),
+    ("bsds500", {}, (16, 90, 2057, 118.8925)),
+    # sequences, profiles, points, regions with no change and with one, regions of fold 1
+    ("neuroblastoma", {}, (154, 53, 495_305, 227, 256, 290)),
 ]  # fmt: skip
-PHONE = [
-    "exp07_user09,3,12,5,STANDING", "exp07_user09,12,18,7,STAND_TO_SIT",
-    "exp07_user09,26,40,7,STAND_TO_SIT", "exp02_user31,0,23,1,WALKING",
-]  # fmt: skip
-MOTION = ["13_30,0,6,Jog", "13_29,0,3,Jog", "13_29,3,5,Squat", "13_29,5,8,Jog"]
-REGIONS = ["7.20,7,20,1,3,0,normal,1", "7.20,7,20,4,6,1,1breakpoint,2", "7.2,7,2,2,4,0,normal,2"]
-POINTS = [f"7.2,{v}" for v in (0.5, -0.25, 0, 1)] + [f"7.20,{v}" for v in range(6)]
-ARRAYS: dict[str, dict[str, NDArray]] = {
-    "beedance": {"b": RNG.uniform(size=(9, 3)), "a": RNG.uniform(size=(7, 3))},
-    "gesture_phase": {
-        f"{video}_{kind}": RNG.normal(size=(frames, width)).astype(np.float32)
-        for video, length in (("d3", 8), ("c1", 10))
-        for kind, frames, width in (("raw", length, 18), ("va3", length - 4, 32))
-    },
-    "hapt": {  # to be cut into windows of 4
-        name: RNG.integers(-700, 700, (size, 6)).astype(np.int16)
-        for name, size in (("exp07_user09", 40), ("exp02_user31", 23))
-    },
-    "mocap6": {
-        "channels": np.array(["root.ty", "rfoot.rx"]),
-        "13_30": RNG.normal(size=(6, 2)),
-        "13_29": RNG.normal(size=(8, 2)),
-    },
-}
-# file, header and rows of the table of every data set
-TABLES: dict[str, tuple[str, str, list[str]]] = {
-    "beedance": ("change_points.csv", "sequence,change_point", ["a,2", "a,6", "b,4"]),
-    "gesture_phase": ("segments.csv", "sequence,features,start,end,label", GESTURE),
-    "hapt": ("segments.csv", "sequence,start,end,label,name", PHONE),
-    "mocap6": ("segments.csv", "sequence,start,end,label", MOTION),
-    "neuroblastoma": (
-        "annotations.csv.gz",
-        "sequence_id,profile_id,chromosome,start,end,changes,annotation,fold",
-        REGIONS,
-    ),
-}
 
 
-def load(name: str, *arguments: Any, **options: Any) -> Any:
-    return getattr(datasets, f"load_{name}")(*arguments, **options)
+def facts(data: Any) -> list[float]:
+    if isinstance(data, LabeledTable):
+        sizes = np.unique(data.y, return_counts=True)[1]
+        return [*data.X.shape, len(sizes), sizes.min(), np.abs(data.X).mean()]
+    if isinstance(data, LabeledImages):
+        regions = [len(np.unique(labels)) for maps in data.label_maps for labels in maps]
+        means = [image.mean() for image in data.images]
+        return [len(data), len(regions), sum(regions), np.mean(means)]
+    found = [len(data), len(set(data.groups)), sum(map(len, data.sequences))]
+    if isinstance(data, AnnotatedProfiles):
+        kinds = [region.kind for regions in data.regions for region in regions]
+        counts = [kinds.count(NO_CHANGE), kinds.count(EXACTLY_ONE)]
+        return [*found, *counts, sum(len(known.regions) for known in data.known(1))]
+    names = {name for labels in data.labels for name in labels.tolist()}
+    mean = np.mean([np.abs(X).mean() for X in data.sequences])
+    segments = sum(map(len, data.change_points))
+    return [*found, segments, len(names), len(data.feature_names), mean]
 
 
-def write(folder: Path, name: str, rows: list[str] | None = None, arrays: Any = None) -> Path:
-    """The made files of a data set, or other rows and arrays in their place."""
-    table, header, usual = TABLES[name]
-    files = {table: [header, *(usual if rows is None else rows)]}
-    if name == "neuroblastoma":
-        files["profiles.csv.gz"] = ["sequence_id,logratio", *POINTS]
-    else:
-        npz = "sequences_int16.npz" if name == "hapt" else "sequences.npz"
-        np.savez(folder / npz, **(ARRAYS[name] if arrays is None else arrays))
-    for file, lines in files.items():
-        content = "".join(f"{line}\n" for line in lines).encode()
-        (folder / file).write_bytes(
-            gzip.compress(content, mtime=0) if file.endswith(".gz") else content
-        )
-    return folder
+@pytest.mark.parametrize(("name", "options", "expected"), REAL)
+def test_real_files(shared_folder: Callable[[str], Path], name, options, expected) -> None:
+    root = None if name in COMING_WITH_SCIKIT_LEARN else shared_folder(name)
+    np.testing.assert_allclose(facts(load_dataset(name, root, **options)), expected, rtol=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "recording", "rows", "labels"),  # rows of half a second, labels of the first
+    [
+        ("jamendo_singing", "song02", 316, {"instrumental", "singing"}),
+        ("ami_turns", "trn05", 60, None),
+        ("musanmix", "musanmix", 149, {"music", "noise", "male", "noEnergy"}),
+        ("speech_segments", "diarizationExample", 84,
+         {"speakerA", "speakerB", "speakerC", "speakerD"}),
+    ],
+)  # fmt: skip
+def test_real_sound(shared_folder, tmp_path, name, recording, rows, labels) -> None:
+    audio = pytest.importorskip("metriclearn.features.media.audio")
+    options = {"recordings": [recording], "cache": tmp_path}
+    extractor = audio.AudioFeatures(2.0, n_mfcc=2, deltas=0)
+    data = load_dataset(name, shared_folder(name), extractor=extractor, **options)
+    assert (data.name, data.names, data.sequences[0].shape) == (name, [recording], (rows, 6))
+    assert labels is None or set(data.labels[0].tolist()) == labels
+    assert data.groups == (["trn04-06"] if name == "ami_turns" else [recording])
+
+
+def test_real_series_have_five_annotators(shared_folder: Callable[[str], Path]) -> None:
+    series = {item.name: item for item in load_dataset("tcpd", shared_folder("tcpd"))}
+    assert (len(series), sum(len(item.annotations) for item in series.values())) == (24, 120)
+    assert series["run_log"].values.shape == (376, 2)
+    assert series["nile"].annotations["7"].tolist() == [28, 100]
+    assert series["bank"].annotations["6"].tolist() == [581]
+
+
+def test_real_penalties_score_as_published(shared_folder: Callable[[str], Path]) -> None:
+    import pandas as pd
+
+    root = shared_folder("penalties")
+    published = pd.read_csv(root / "published.csv")
+    for name, size in (("H3K4me3_TDH_other", 90), ("H3K36me3_AM_immune", 420)):
+        data, folds = load_dataset("penalties", root, set=name)
+        assert len(data) == size
+        grid = np.linspace(0, 20, 100)
+        errors = np.array([data.errors_at(np.full(size, z)) for z in grid])
+        labels, right = np.array(data.n_labels), []
+        for fold in np.unique(folds):
+            best = np.argmin(errors[:, folds != fold].sum(axis=1))
+            wrong = errors[best, folds == fold].sum() / labels[folds == fold].sum()
+            right.append(100 * (1 - wrong))
+        rows = published[(published["set"] == name) & (published["model"] == "baseline_0")]
+        assert np.mean(right) == pytest.approx(rows["percent_correct"].mean(), abs=1.5)
+    with pytest.raises(ValueError, match="one log penalty for each of 420"):
+        data.errors_at([1.0])
+    with pytest.raises(ValueError, match="needs a set and its folds"):
+        load_dataset("penalties", root, set="nothing")
 
 
 COVER = "needs non-empty segments that cover its"
+HALF = ["exp02_user31,0,9,1,W"]
+BAD_ROWS = [
+    *(("beedance", [f"a,{a}", "b,4"], "'beedance' needs a sequence 'a' with") for a in (0, 8)),
+    ("beedance", ["a,3", "a,3", "b,4"], "'beedance' needs a sequence 'a' with its change-points: "),
+    ("beedance", ["a,3"], r"needs a row of change_points.csv for each .* \['b'\] in only one"),
+    ("tssb", ["a,2,2 7", "b,2,"], "change-points from 1 to n_samples=6, got 2 to 7"),
+    ("tssb", ["a,2,2 x", "b,2,"], "'tssb' needs a sequence 'a' with its change-points: invalid"),
+    ("gesture_phase", GESTURE[:3], f"'c1' {COVER} 6 samples in order, got 1 segments"),
+    ("gesture_phase", ["c1,va3,0,3,rest", *GESTURE[3:]], f"'c1' {COVER}"),
+    ("gesture_phase", GESTURE[:6], f"'d3' {COVER} 4 samples"),
+    ("gesture_phase", [], f"'c1' {COVER}"),
+    ("hapt", [], r"'exp02_user31' of 23 samples .* got \[\]"),
+    ("hapt", ["exp02_user31,0,24,1,W"], r"'exp02_user31' of 23 samples .* got \[\[0, 24\]\]"),
+    ("hapt", [*HALF, "exp02_user31,8,20,1,W"], "'exp02_user31' of 23 samples needs"),
+    ("hapt", [*HALF, "exp02_user31,9,9,1,W"], "'exp02_user31' of 23 samples needs"),
+    ("hapt", ["exp02_user31,0,"], r"segments.csv' cannot be read as a CSV file"),
+    ("mocap6", ["13_29,0,8,J", "13_30,1,6,J"], COVER),
+    ("mocap6", ["13_29,0,9,J", "13_30,0,6,J"], COVER),
+    ("mocap6", ["13_29,0,0,J", "13_29,0,8,J", "13_30,0,6,J"], COVER),
+    ("mocap6", ["13_29,0,5,J", "13_29,4,8,J", "13_30,0,6,J"], COVER),
+    *((name, NAMED[:i] + NAMED[i + 1 :], COVER) for name in STORED for i in range(3)),
+    ("neuroblastoma", ["7.3,7,3,1,2,0,normal,1"], "needs annotations .* got .*'7.3'"),
+    ("neuroblastoma", ["7.2,7,2,1,2,0,2breakpoints,1"], "needs annotations .*2breakpoints"),
+    ("neuroblastoma", ["7.2,7,2,1,5,0,normal,1"], "needs annotations .* got .*'end': 5"),
+    ("neuroblastoma", ["7.2,7,2,0,2,0,normal,1"], "needs annotations .* got .*'start': 0"),
+]
+BAD_OPTIONS = [
+    ("beedance", {"window": 4}, "'beedance'. needs an odd window"),
+    ("mocap6", {"window": 0}, "'mocap6'. needs an odd window"),
+    ("hapt", {"window": 1}, "needs a whole window of at least 2"),
+    ("hapt", {"unlabeled": "ignore"}, 'needs unlabeled="drop", "keep" or "unknown"'),
+    ("hapt", {"window": 24}, "of 23 samples needs 24 samples or more"),
+    ("hapt", {"windows": 4}, r"has the options \['root', 'window', .* got \['windows'\]"),
+    ("tssb", {"window": 3}, r"'tssb'. has the options \['root', 'step'\], got \['window'\]"),
+    ("gesture_phase", {"features": "all"}, 'needs features="va3", "raw" or "both"'),
+    ("gesture_phase", {"group": "person"}, 'needs group="user", "story" or "video"'),
+    ("birdsong", {"step": 0}, "'birdsong'. needs a whole step of at least 1"),
+    ("texts", {"fitted": ["z"]}, r"fitted among the names of its 1 documents, got \['z'\]"),
+    ("texts", {"fitted": []}, "fitted among the names of its 1 documents, got none"),
+    ("texts", {"n_components": 200}, "more words than components"),
+    ("tcpd", {"names": ["other"]}, r"got \['other'\] without annotations"),
+]
+BAD_ARRAYS = [
+    ("beedance", {"a": np.zeros((7, 2)), "b": np.zeros((9, 2))},
+     r"'beedance' needs the columns \['x', 'y', 'heading'\] in sequences.npz, got 2 in 'a'"),
+    ("gesture_phase", {"c1_raw": np.zeros((10, 18))},
+     r"sequences\.npz' cannot be read as arrays VIDEO_raw .* 'c1_va3'"),
+    ("mocap6", {"13_29": np.zeros((8, 2)), "13_30": np.zeros((6, 2))},
+     r"'mocap6' needs the columns \[\] in sequences\.npz, got 2 in '13_29'"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "sentence"),
+    ("name", "rows", "arrays", "options", "sentence"),
     [
-        *(
-            ("beedance", rows, "'beedance' needs a sequence 'a' with its change-points: ")
-            for rows in (["a,0", "b,4"], ["a,8", "b,4"], ["a,3", "a,3", "b,4"])
-        ),
-        ("gesture_phase", GESTURE[:3], f"'c1' {COVER} 6 samples in order, got 1 segments"),
-        ("gesture_phase", ["c1,va3,0,3,rest", *GESTURE[3:]], f"'c1' {COVER}"),
-        ("gesture_phase", GESTURE[:6], f"'d3' {COVER} 4 samples"),
-        ("gesture_phase", [], f"'c1' {COVER}"),
-        ("hapt", [], r"'exp02_user31' of 23 samples .* got \[\]"),
-        ("hapt", ["exp02_user31,0,24,1,W"], r"'exp02_user31' of 23 samples .* got \[\[0, 24\]\]"),
-        (
-            "hapt",
-            ["exp02_user31,0,9,1,W", "exp02_user31,8,20,1,W"],
-            "'exp02_user31' of 23 samples needs",
-        ),
-        (
-            "hapt",
-            ["exp02_user31,0,9,1,W", "exp02_user31,9,9,1,W"],
-            "'exp02_user31' of 23 samples needs",
-        ),
-        ("hapt", ["exp02_user31,0,"], r"segments.csv' cannot be read as a CSV file"),
-        ("mocap6", ["13_29,0,8,J", "13_30,1,6,J"], COVER),
-        ("mocap6", ["13_29,0,9,J", "13_30,0,6,J"], COVER),
-        ("mocap6", ["13_29,0,5,J", "13_29,4,8,J", "13_30,0,6,J"], COVER),
-        ("neuroblastoma", ["7.3,7,3,1,2,0,normal,1"], "needs annotations .* got .*'7.3'"),
-        ("neuroblastoma", ["7.2,7,2,1,2,0,2breakpoints,1"], "needs annotations .*2breakpoints"),
-        ("neuroblastoma", ["7.2,7,2,1,5,0,normal,1"], "needs annotations .* got .*'end': 5"),
-        ("neuroblastoma", ["7.2,7,2,0,2,0,normal,1"], "needs annotations .* got .*'start': 0"),
+        *((name, rows, None, {}, text) for name, rows, text in BAD_ROWS),
+        *((name, None, None, options, text) for name, options, text in BAD_OPTIONS),
+        *((name, None, arrays, {}, text) for name, arrays, text in BAD_ARRAYS),
     ],
 )
-def test_rows_that_do_not_fit(tmp_path: Path, name: str, rows: list[str], sentence: str) -> None:
+def test_what_does_not_fit(tmp_path, name, rows, arrays, options, sentence) -> None:
+    usual = {"window": 4} if name == "hapt" else {}
     with pytest.raises(ValueError, match=sentence):
-        load(name, write(tmp_path, name, rows), **({"window": 4} if name == "hapt" else {}))
+        load_dataset(name, write(tmp_path, name, rows, arrays), **{**usual, **options})
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "arrays", "sentence"),
+    ("file", "text", "sentence"),
     [
-        ("beedance", {"window": 4}, None, "load_beedance needs an odd window"),
-        ("mocap6", {"window": 0}, None, "load_mocap6 needs an odd window"),
-        ("hapt", {"window": 1}, None, "needs a whole window of at least 2"),
-        ("hapt", {"unlabeled": "ignore"}, None, 'needs unlabeled="drop", "keep" or "unknown"'),
-        ("hapt", {"window": 24}, None, "of 23 samples needs 24 samples or more"),
-        ("gesture_phase", {"features": "all"}, None, 'needs features="va3", "raw" or "both"'),
-        ("gesture_phase", {"group": "person"}, None, 'needs group="user", "story" or "video"'),
-        ("beedance", {}, {"a": np.zeros((7, 2))}, "'a' with its change-points|in sequence 'a'"),
-        (
-            "gesture_phase",
-            {},
-            {"c1_raw": np.zeros((10, 18))},
-            r"sequences\.npz' cannot be read as arrays VIDEO_raw .* 'c1_va3'",
-        ),
-        ("mocap6", {}, {"b": np.zeros((4, 2))}, "needs the array channels"),
-    ],
-)
-def test_bad_options_and_arrays(tmp_path, name, options, arrays, sentence) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        load(name, write(tmp_path, name, arrays=arrays), **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "names", "lengths", "segments", "width"),
-    [
-        ("beedance", {}, ["bee1", "bee2", "bee3", "bee4"],
-         [1057, 1124, 602, 756], [20, 23, 17, 18], 13),
-        ("gesture_phase", {"features": "both", "derived": True}, ["a1", "a2", "a3", "b1", "b3"],
-         [1743, 1260, 1830, 1069, 1420], [47, 49, 68, 58, 61], 78),
-        ("mocap6", {}, ["13_29", "13_30", "13_31", "14_06"],
-         [382, 205, 251, 446], [6, 5, 7, 8], 36),
+        ("datasets/toy.json", content([1, 2, 3]), "every column needs 5 samples"),
+        ("datasets/toy.json", content([None] * 5), "not all of them missing"),
+        ("datasets/toy.json", content([1, 2, 3, 4, 5])[:80], "cannot be read as JSON"),
+        ("datasets/toy.json", '{"n_obs": 5}', "KeyError: 'series'"),
+        ("annotations.json", '{"toy": {"6": [5]}}', "annotations.* distinct change-points, got 5"),
+        ("annotations.json", '{"toy": {"6": [0]}}', "annotations.* got 0 to 5"),
+        ("annotations.json", '{"toy": [3]}', "annotations.*AttributeError"),
     ],
 )  # fmt: skip
-def test_real_sequences(shared_folder, name, options, names, lengths, segments, width) -> None:
-    dataset = load(name, shared_folder(name), **options)
-    assert dataset.names == names
-    assert [X.shape for X in dataset.sequences] == [(length, width) for length in lengths]
-    assert [len(ends) for ends in dataset.change_points] == segments
+def test_damaged_series(tmp_path: Path, file: str, text: str, sentence: str) -> None:
+    (write(tmp_path, "tcpd") / file).write_text(text)
+    with pytest.raises(ValueError, match=rf"datasets/toy\.json' .*{sentence}"):
+        load_dataset("tcpd", tmp_path, names=["toy"])
 
 
-def test_real_recordings_of_phones(shared_folder: Callable[[str], Path]) -> None:
-    dataset = load_hapt(shared_folder("hapt"))
-    assert (len(dataset), len(set(dataset.groups))) == (36, 18)
-    assert (dataset.names[0], dataset.groups[0]) == ("exp01_user01", "user01")
-    assert (len(dataset.sequences[0]), len(dataset.change_points[0])) == (559, 22)
-    assert sum(len(ends) for ends in dataset.change_points) == 735
-    assert sum(len(X) for X in dataset.sequences) == 19541
-    assert np.linalg.norm(dataset.sequences[0][0, :3]) == pytest.approx(1.0, abs=0.05)  # g
+@pytest.mark.parametrize("name", sorted({*registry.SOURCES} - COMING_WITH_SCIKIT_LEARN))
+def test_missing_files_are_one_sentence(name: str, tmp_path: Path, monkeypatch) -> None:
+    """What a data set needs to be found, or to be downloaded."""
+    monkeypatch.setattr(registry, "RETRIES", 0)
+    options: dict[str, Any] = {}
+    if "extractor" in registry.SOURCES[name].options:
+        with pytest.raises(ValueError, match=rf"'{name}'. needs an extractor"):
+            load_dataset(name, tmp_path)
+        options = {"extractor": None}
+    if registry.SOURCES[name].files:
+        options = {"base_url": "http://127.0.0.1:9"}
+    text = rf"'{name}' needs .*: (take|put) .* METRICLEARN_DATA|could not be downloaded from http"
+    with pytest.raises((FileNotFoundError, ConnectionError), match=text):
+        load_dataset(name, tmp_path, **options)
+    assert registry.SOURCES[name].license
 
 
-def test_real_series_of_the_archives(shared_folder: Callable[[str], Path]) -> None:
-    joined, recorded = (load(name, shared_folder(name)) for name in ("tssb", "utsa"))
-    assert (len(joined), len(recorded)) == (50, 22)
-    assert {len(ends) for ends in joined.change_points} <= set(range(1, 10))
-    assert min(map(len, joined.change_points)) == 1
-    assert {len(ends) for ends in recorded.change_points} == {2, 3}
-    assert recorded.change_points[recorded.names.index("Cane")].tolist() == [2345, 5340]
-
-
-def test_series_of_archives_by_hand(tmp_path: Path) -> None:
-    arrays = {"a": np.arange(6.0), "b": np.arange(4.0)}
-    np.savez(tmp_path / "series.npz", **arrays)
-    table = tmp_path / "change_points.csv"
-    table.write_text("series,window_size,change_points\nb,2,\na,2,2 5\n", encoding="utf-8")
-    data = load("tssb", tmp_path)
-    assert [labels.tolist() for labels in data.labels] == [[0] * 4, [0, 0, 1, 1, 1, 2]]
-    np.testing.assert_array_equal(data.sequences[1][:, 0], arrays["a"])
-    table.write_text("series,window_size,change_points\na,2,2 7\n", encoding="utf-8")
+def test_names_that_are_gone_or_unknown_have_a_successor() -> None:
     with pytest.raises(
-        ValueError, match=r"sequence 'a' .* change-points from 1 to n_samples=6, got 2 to 7"
+        AttributeError, match=r'no .*\.load_hapt; call .*\.load_dataset\("hapt", …\)'
     ):
-        load("utsa", tmp_path)
+        _ = datasets.load_hapt
+    with pytest.raises(ImportError, match=r'no .*\.load_letters; call .*load_dataset\("letter", …'):
+        from metriclearn.datasets import load_letters  # noqa: F401
+    assert not hasattr(datasets, "load_nothing")
+    with pytest.raises(ValueError, match=r"load_dataset needs a name of .*'hapt'.*, got 'nothing'"):
+        load_dataset("nothing")
+    with pytest.raises(ValueError, match=r"load_example needs a name of .*bees.*got 'wasps'"):
+        load_example("wasps")
 
 
-def test_real_profiles(shared_folder: Callable[[str], Path]) -> None:
-    data = load_neuroblastoma(shared_folder("neuroblastoma"))
-    assert (len(data), len(set(data.groups))) == (154, 53)
-    assert sum(map(len, data.sequences)) == 495_305
-    kinds = [region.kind for regions in data.regions for region in regions]
-    assert (kinds.count(NO_CHANGE), kinds.count(EXACTLY_ONE)) == (227, 256)
-    folds = np.concatenate(data.folds)
-    assert (np.sum(folds == 1), np.sum(folds == 2)) == (290, 193)
-    assert all(len(known.regions) for fold in (1, 2) for known in data.known(fold))
+def test_tables_select_rows_and_classes() -> None:
+    table = load_dataset("iris")
+    assert table.classes.tolist() == ["setosa", "versicolor", "virginica"]
+    assert table.feature_names[2] == "petal length (cm)"
+    np.testing.assert_allclose(table.X.sum(axis=0), [876.5, 458.6, 563.7, 179.9], atol=1e-9)
+    some = table.of_classes(["virginica", "setosa"])
+    assert (some.classes.tolist(), len(some)) == (["setosa", "virginica"], 100)
+    np.testing.assert_array_equal(table.select([149, 0]).X, table.X[[149, 0]])
+    assert table.select([149, 0]).y.tolist() == ["virginica", "setosa"]
+
+
+def made(tmp_path: Path, name: str, arrays: Any = None, **options: Any) -> LabeledSequences:
+    return load_dataset(name, write(tmp_path, name, None, arrays), **options)
+
+
+def row(data: LabeledSequences, i: int, t: int) -> dict[str, float]:
+    return dict(zip(data.feature_names, data.sequences[i][t]))
+
+
+def test_series_by_hand(tmp_path: Path) -> None:
+    data = made(tmp_path, "tssb")
+    assert [labels.tolist() for labels in data.labels] == [[0, 0, 1, 1, 1, 2], [0] * 4]
+    np.testing.assert_array_equal(data.sequences[0][:, 0], ARRAYS["tssb"]["a"])
 
 
 def test_bees_by_hand(tmp_path: Path) -> None:
-    folder = write(tmp_path, "beedance")
-    raw, dataset = load_beedance(folder, derived=False), load_beedance(folder, window=3)
+    raw, data = (made(tmp_path, "beedance", **o) for o in ({"derived": False}, {"window": 3}))
     assert (raw.names, raw.groups) == (["a", "b"], ["a", "b"])
-    assert [ends.tolist() for ends in dataset.change_points] == [[2, 6, 7], [4, 9]]
-    assert raw.feature_names == dataset.feature_names[:3] == ["x", "y", "heading"]
-    X = raw.sequences[0]
-    np.testing.assert_array_equal(dataset.sequences[0][:, :3], X)
-    row = dict(zip(dataset.feature_names, dataset.sequences[0][3]))
+    assert [ends.tolist() for ends in data.change_points] == [[2, 6, 7], [4, 9]]
+    assert raw.feature_names == data.feature_names[:3] == ["x", "y", "heading"]
+    X, found = raw.sequences[0], row(data, 0, 3)
+    np.testing.assert_array_equal(data.sequences[0][:, :3], X)
     steps = np.diff(X, axis=0)
-    assert row["x_log_speed"] == pytest.approx(np.log(np.abs(steps[1:4, 0]).mean() + 1e-4))
+    assert found["x_log_speed"] == pytest.approx(np.log(np.abs(steps[1:4, 0]).mean() + 1e-4))
     shakes = np.diff(steps, axis=0)[0:3, 1]  # their last step ends at frames 2, 3 and 4
-    assert row["y_log_shake"] == pytest.approx(np.log(np.sqrt(np.mean(shakes**2)) + 1e-4))
+    assert found["y_log_shake"] == pytest.approx(np.log(np.sqrt(np.mean(shakes**2)) + 1e-4))
     heading = X[2:5, 2] - np.median(X[:, 2])
-    assert row["heading_mean"] == pytest.approx(heading.mean())
-    assert row["heading_log_size"] == pytest.approx(np.log(np.sqrt(np.mean(heading**2)) + 1e-4))
+    assert found["heading_mean"] == pytest.approx(heading.mean())
+    size = np.log(np.sqrt(np.mean(heading**2)) + 1e-4)
+    assert found["heading_log_size"] == pytest.approx(size)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -239,7 +299,7 @@ def test_turn_and_speed_of_a_circle(tmp_path: Path, sign: float) -> None:
     angle = 0.1 * np.arange(200)
     xy = 0.5 + 0.5 * np.column_stack([np.cos(angle), sign * np.sin(angle)])
     folder = write(tmp_path, "beedance", ["a,100"], {"a": np.column_stack([xy, np.zeros(200)])})
-    turn, speed = load_beedance(folder, window=3).sequences[0][10:190, -2:].T
+    turn, speed = load_dataset("beedance", folder, window=3).sequences[0][10:190, -2:].T
     np.testing.assert_allclose(turn, sign * 0.1, rtol=1e-6)
     # a mean of three points on a circle, and a difference over two frames, shrink the step
     expected = 0.5 * np.sin(0.1) * (1 + 2 * np.cos(0.1)) / 3
@@ -247,110 +307,148 @@ def test_turn_and_speed_of_a_circle(tmp_path: Path, sign: float) -> None:
 
 
 def test_motion_capture_by_hand(tmp_path: Path) -> None:
-    folder = write(tmp_path, "mocap6")
-    raw, dataset = load_mocap6(folder, derived=False), load_mocap6(folder, window=3)
+    raw, data = (made(tmp_path, "mocap6", **o) for o in ({"derived": False}, {"window": 3}))
     assert raw.names == ["13_29", "13_30"]
     assert raw.labels[0].tolist() == ["Jog"] * 3 + ["Squat"] * 2 + ["Jog"] * 3
-    assert [ends.tolist() for ends in dataset.change_points] == [[3, 5, 8], [6]]
-    X = raw.sequences[0]
-    row = dict(zip(dataset.feature_names, dataset.sequences[0][4]))
-    assert row["rfoot.rx"] == X[4, 1]
-    assert row["root.ty_mean"] == pytest.approx(X[3:6, 0].mean())
-    assert row["root.ty_log_sd"] == pytest.approx(np.log(X[3:6, 0].std() + 1e-2))
-    assert row["rfoot.rx_log_sd"] == pytest.approx(np.log(X[3:6, 1].std() + 1e-1))
+    assert [ends.tolist() for ends in data.change_points] == [[3, 5, 8], [6]]
+    X, found = raw.sequences[0], row(data, 0, 4)
+    assert found["rfoot.rx"] == X[4, 1]
+    assert found["root.ty_mean"] == pytest.approx(X[3:6, 0].mean())
+    assert found["root.ty_log_sd"] == pytest.approx(np.log(X[3:6, 0].std() + 1e-2))
+    assert found["rfoot.rx_log_sd"] == pytest.approx(np.log(X[3:6, 1].std() + 1e-1))
 
 
 def test_gestures_by_hand(tmp_path: Path) -> None:
-    folder, raw = write(tmp_path, "gesture_phase"), ARRAYS["gesture_phase"]["c1_raw"].astype(float)
-    both = load_gesture_phase(folder, "both")  # row t of va3 is frame t + 4 of raw
-    np.testing.assert_array_equal(both.sequences[0][:, :18], raw[4:])
-    np.testing.assert_array_equal(both.sequences[0][:, 18:], ARRAYS["gesture_phase"]["c1_va3"])
-    assert both.feature_names[0] == "left_hand_x"
-    assert both.feature_names[18] == "left_hand_velocity_x"
-    assert both.feature_names[-1] == "right_wrist_acceleration"
-    first, later = (load_gesture_phase(folder, kind, derived=True) for kind in ("raw", "va3"))
+    raw = ARRAYS["gesture_phase"]["c1_raw"].astype(float)
+    both = made(tmp_path, "gesture_phase", features="both")  # row t of va3 is frame t + 4 of raw
+    va3 = ARRAYS["gesture_phase"]["c1_va3"]
+    np.testing.assert_array_equal(both.sequences[0], np.hstack([raw[4:], va3]))
+    names = [both.feature_names[i] for i in (0, 18, -1)]
+    assert names == ["left_hand_x", "left_hand_velocity_x", "right_wrist_acceleration"]
+    first, later = (
+        load_dataset("gesture_phase", tmp_path, features=kind, derived=True)
+        for kind in ("raw", "va3")
+    )
     column = dict(zip(first.feature_names, first.sequences[0].T))
     np.testing.assert_allclose(column["right_hand_from_spine_y"], raw[:, 4] - raw[:, 10])
     np.testing.assert_allclose(column["left_wrist_from_head_z"], raw[:, 14] - raw[:, 8])
     steps = np.linalg.norm(raw[1:, 15:18] - raw[:-1, 15:18], axis=1)
     np.testing.assert_allclose(column["right_wrist_step"], [0, *steps])
-    later_column = dict(zip(later.feature_names, later.sequences[0].T))
-    np.testing.assert_allclose(later_column["right_wrist_step"], steps[3:])
-
-
-def test_groups_of_gestures(tmp_path: Path) -> None:
-    folder = write(tmp_path, "gesture_phase")
+    np.testing.assert_allclose(later.sequences[0][:, -1], steps[3:])
     expected = {"user": ["c", "d"], "story": ["1", "3"], "video": ["c1", "d3"]}
-    for group, names in expected.items():
-        assert load_gesture_phase(folder, group=group).groups == names
+    for group, groups in expected.items():
+        assert load_dataset("gesture_phase", tmp_path, group=group).groups == groups
 
 
 def test_windows_of_phones_by_hand(tmp_path: Path) -> None:
-    folder = write(tmp_path, "hapt")
-    dropped, kept = load_hapt(folder, 4), load_hapt(folder, 4, unlabeled="keep")
-    assert dropped.names == ["exp02_user31", "exp07_user09"]
-    assert dropped.groups == ["user31", "user09"]
     # windows of exp07: [0,4) gap, [4,12) first, [12,16) second, [16,20) half and half,
     # which goes to the earlier one, [20,24) gap, [24,28) half and half: gap, [28,40) third
-    assert kept.labels[1].tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
-    assert dropped.labels[1].tolist() == [0, 0, 1, 1, 2, 2, 2]
+    expected = {
+        ("drop", "segments"): [0, 0, 1, 1, 2, 2, 2],
+        ("keep", "segments"): [0, 1, 1, 2, 2, 3, 3, 4, 4, 4],
+        ("unknown", "segments"): [-1, 0, 0, 1, 1, -1, -1, 2, 2, 2],
+        ("keep", "activities"): [0, 5, 5, 7, 7, 0, 0, 7, 7, 7],
+        ("unknown", "activities"): [-1, 5, 5, 7, 7, -1, -1, 7, 7, 7],
+    }
+    write(tmp_path, "hapt")
+    loaded = {
+        kind: load_dataset("hapt", tmp_path, window=4, unlabeled=kind[0], labels=kind[1])
+        for kind in expected
+    }
+    assert {kind: data.labels[1].tolist() for kind, data in loaded.items()} == expected
+    dropped, kept = loaded["drop", "segments"], loaded["keep", "segments"]
+    assert (dropped.names, dropped.groups) == (
+        ["exp02_user31", "exp07_user09"],
+        ["user31", "user09"],
+    )
     assert dropped.labels[0].tolist() == [0] * 5
-    unknown = load_hapt(folder, 4, unlabeled="unknown")
-    assert unknown.labels[1].tolist() == [-1, 0, 0, 1, 1, -1, -1, 2, 2, 2]
-    np.testing.assert_array_equal(unknown.sequences[1], kept.sequences[1])
-    activities = load_hapt(folder, 4, unlabeled="keep", labels="activities")
-    assert activities.labels[1].tolist() == [0, 5, 5, 7, 7, 0, 0, 7, 7, 7]
     np.testing.assert_array_equal(dropped.sequences[1], kept.sequences[1][[1, 2, 3, 4, 7, 8, 9]])
-    assert [ends.tolist() for ends in dropped.change_points] == [[5], [2, 4, 7]]
+    unknown = loaded["unknown", "segments"]
+    np.testing.assert_array_equal(unknown.sequences[1], kept.sequences[1])
 
 
-def test_units_and_names_of_phones(tmp_path: Path) -> None:
-    folder = write(tmp_path, "hapt")
-    dataset = load_hapt(folder, 4, "extended", "keep")
+def test_units_and_features_of_phones(tmp_path: Path) -> None:
+    write(tmp_path, "hapt")
+    extended, basic, raw, both = (
+        load_dataset("hapt", tmp_path, window=4, features=features, unlabeled="keep")
+        for features in ("extended", "basic", "raw", "both")
+    )
     values = ARRAYS["hapt"]["exp07_user09"].astype(float)
     acc, gyro = values[4:8, :3] / 720, values[4:8, 3:] * 0.0175 * np.pi / 180
-    row = dict(zip(dataset.feature_names, dataset.sequences[1][1]))
-    assert row["acc_x_mean"] == pytest.approx(acc[:, 0].mean())
-    assert row["gyro_z_max"] == pytest.approx(gyro[:, 2].max())
-    assert row["acc_y_log_sd"] == pytest.approx(np.log(acc[:, 1].std() + 1e-3))
-    assert row["gyro_x_mean_abs_diff"] == pytest.approx(np.abs(np.diff(gyro[:, 0])).mean())
-    assert row["gyro_y_slope"] == pytest.approx((gyro[3, 1] - gyro[0, 1]) / 3)
-    assert row["acc_norm_median"] == pytest.approx(np.median(np.linalg.norm(acc, axis=1)))
-    assert row["gyro_norm_min"] == pytest.approx(np.linalg.norm(gyro, axis=1).min())
-    assert dataset.sequences[1].shape == (10, 80)
-    basic = load_hapt(folder, 4)
-    assert len(basic.feature_names) == 36
-    assert basic.feature_names[:7] == [f"{channel}_mean" for channel in CHANNELS] + ["acc_x_sd"]
-    raw, both = (load_hapt(folder, 4, features, "keep") for features in ("raw", "both"))
+    found = row(extended, 1, 1)
+    assert found["acc_x_mean"] == pytest.approx(acc[:, 0].mean())
+    assert found["gyro_z_max"] == pytest.approx(gyro[:, 2].max())
+    assert found["acc_y_log_sd"] == pytest.approx(np.log(acc[:, 1].std() + 1e-3))
+    assert found["gyro_x_mean_abs_diff"] == pytest.approx(np.abs(np.diff(gyro[:, 0])).mean())
+    assert found["gyro_y_slope"] == pytest.approx((gyro[3, 1] - gyro[0, 1]) / 3)
+    assert found["acc_norm_median"] == pytest.approx(np.median(np.linalg.norm(acc, axis=1)))
+    assert found["gyro_norm_min"] == pytest.approx(np.linalg.norm(gyro, axis=1).min())
+    assert extended.sequences[1].shape == (10, 80)
+    assert (len(basic.feature_names), basic.feature_names[5:8:2]) == (
+        36,
+        ["gyro_z_mean", "acc_y_sd"],
+    )
     np.testing.assert_allclose(raw.sequences[1][1].reshape(4, 6), np.hstack([acc, gyro]))
     assert raw.feature_names[5:8] == ["gyro_z_0", "acc_x_1", "acc_y_1"]
-    parts = [raw.sequences[1], load_hapt(folder, 4, unlabeled="keep").sequences[1]]
+    parts = [raw.sequences[1], basic.sequences[1]]
     np.testing.assert_array_equal(both.sequences[1], np.hstack(parts))
     assert both.feature_names == raw.feature_names + basic.feature_names
 
 
-def bands(windows: NDArray) -> list[NDArray]:
-    """Standard deviations carried by the low and the high frequencies."""
-    return [np.exp(FEATURES[f"log_{band}_band"](windows)) - 1e-3 for band in ("low", "high")]
+def test_slow_wave_is_in_the_low_band_and_a_still_phone_has_finite_features(tmp_path) -> None:
+    waves = [np.sin(2 * np.pi * hertz * np.arange(25) / 50) for hertz in (4.0, 12.0)]
+    stored = np.zeros((25, 6))
+    stored[:, :2] = 7200 * np.column_stack(waves)  # of 10 g
+    folder = write(tmp_path, "hapt", ["a_u,0,25,1,W"], {"a_u": np.round(stored).astype(np.int16)})
+    data = load_dataset("hapt", folder)
+    found, half = row(data, 0, 0), 10 * np.sqrt(0.5)
+    for band, powers in (("low", [half, 0, 0]), ("high", [0, half, 0])):
+        logs = [found[f"acc_{axis}_log_{band}_band"] for axis in "xyz"]
+        np.testing.assert_allclose(np.exp(logs) - 1e-3, powers, atol=1e-3)
 
 
-def test_slow_wave_is_in_the_low_band_and_a_still_phone_has_finite_features() -> None:
-    time = np.arange(25) / 50
-    waves = np.stack([np.sin(2 * np.pi * hertz * time) for hertz in (4.0, 12.0)], axis=1)[None]
-    half = np.sqrt(0.5)
-    np.testing.assert_allclose(bands(waves), [[[half, 0]], [[0, half]]], atol=1e-9)
-    still = np.zeros((1, 2, 1))
-    assert all(np.isfinite(function(still)).all() for function in FEATURES.values())
+@pytest.mark.parametrize("name", STORED)
+def test_named_recordings(name: str, tmp_path: Path) -> None:
+    """Rows are means, with the label of their middle."""
+    whole, halves = made(tmp_path, name, step=1), made(tmp_path, name, step=8)
+    order = ["b_1", "a_2"] if name == "gazecom" else ["a_2", "b_1"]  # by film, then viewer
+    assert whole.names == order
+    assert whole.groups == (["b", "a"] if name == "gazecom" else order)
+    first, second = ("G major", "A minor") if name == "piano_keys" else ("x", "y")
+    i = order.index("b_1")
+    assert whole.labels[i].tolist() == [first] * 12 + [second] * 28
+    assert np.isfinite(whole.sequences[i]).all()
+    assert halves.labels[i].tolist() == [first] + [second] * 4  # the second middle is sample 12
+    expected = whole.sequences[i][:40].reshape(5, 8, -1).mean(axis=1)
+    np.testing.assert_allclose(halves.sequences[i], expected)
+    assert len(halves.sequences[1 - i]) == 3  # two samples are left over
+
+
+def test_features_of_named_recordings(tmp_path: Path) -> None:
+    """A gaze that rests, pitch classes that sound alone, a chord heard before."""
+
+    def of(name: str, values: Any, **options: Any) -> Any:
+        values = np.asarray(values)
+        arrays = {"b_1": np.tile(values, (40, 1)), "a_2": np.tile(values, (30, 1))}
+        data = made(tmp_path, name, arrays, **options)
+        return data.sequences[data.names.index("b_1")]
+
+    still = [*[np.log(0.01), 0.0, np.log(0.01)] * 3, 1.0]
+    gaze = of("gazecom", np.array([267, 534, 100], dtype=np.int16), step=1)
+    np.testing.assert_allclose(gaze, np.tile(still, (40, 1)))
+    notes = of("piano_keys", 2.0 * np.eye(14, dtype=np.float32)[4])
+    np.testing.assert_allclose(notes, np.tile(np.eye(12)[4], (40, 3)))
+    heard = of("billboard", np.arange(24, dtype=np.uint8))[:, -2:]
+    np.testing.assert_allclose(heard, np.repeat([[0.0, 0.0], [1.0, 1.0]], [16, 24], axis=0))
 
 
 def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
-    data = load_neuroblastoma(write(tmp_path, "neuroblastoma"))
+    data = load_dataset("neuroblastoma", write(tmp_path, "neuroblastoma"))
     assert (data.names, data.groups) == (["7.2", "7.20"], ["7", "7"])
     np.testing.assert_array_equal(data.sequences[0], [[0.5], [-0.25], [0], [1]])
     assert data.regions[1] == [Region(0, 3, NO_CHANGE), Region(3, 6, EXACTLY_ONE)]
-    assert [len(k.regions) for k in data.known(1)] == [0, 1]
-    assert [len(k.regions) for k in data.known(2)] == [1, 1]
-    assert [len(k.regions) for k in data.known()] == [1, 2]
+    counts = {fold: [len(k.regions) for k in data.known(fold)] for fold in (1, 2, None)}
+    assert counts == {1: [0, 1], 2: [1, 1], None: [1, 2]}
     assert data.select([1]).names == ["7.20"]
     # region 4 to 6 counted from 1: a change between points 4|5 or 5|6, that is at 4 or 5
     for ends, expected in {
@@ -360,6 +458,61 @@ def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
         assert data.known()[1].label_errors(Partition.from_change_points(ends)) == expected
 
 
-def test_unknown_example_names_those_that_are_there() -> None:
-    with pytest.raises(ValueError, match=r"load_example needs a name of .*bees.*got 'wasps'"):
-        load_example("wasps")
+def test_annotated_series_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write(tmp_path, "tcpd")
+    gaps, toy = load_dataset("tcpd", folder)
+    assert (toy.name, toy.long_name, toy.feature_names) == ("toy", "Toy series", ["V0"])
+    np.testing.assert_array_equal(toy.values, [[1], [2], [3], [4], [5]])
+    assert {k: v.tolist() for k, v in toy.annotations.items()} == {"6": [1, 3, 5], "7": [5]}
+    np.testing.assert_allclose(gaps.values[:, 0], [1.5, 2.0, 2.5, 4, 4])
+    assert gaps.missing.tolist() == [False, True, False, False, True]
+    assert gaps.values.shape == (5, 2)
+    chosen = load_dataset("tcpd", folder, names=["toy", "gaps"])
+    assert [series.name for series in chosen] == ["toy", "gaps"]
+    with pytest.raises(FileNotFoundError, match=r"'datasets/absent.json'.*TCPD"):
+        load_dataset("tcpd", folder, names=["absent"])
+    monkeypatch.setattr(registry, "RETRIES", 0)  # public series are downloaded
+    (folder / "annotations.json").write_text(json.dumps({"nile": {"6": [28]}}))
+    with pytest.raises(ConnectionError, match=r"datasets/nile/nile\.json.* check the connection"):
+        load_dataset("tcpd", folder, base_url="http://127.0.0.1:9")
+
+
+def documents(folder: Path, parts: dict[str, list[str]], **options: Any) -> LabeledSequences:
+    folder.mkdir(exist_ok=True)
+    return load_dataset("texts", texts(folder, parts), **{"n_components": 3, **options})
+
+
+def test_no_excerpt_is_in_two_documents(tmp_path: Path) -> None:
+    data = documents(tmp_path, {"a": FIRST, "b": TEXTS[2:], "c": TEXTS[:4]})
+    assert data.names == data.groups == ["a", "b"]  # c has only what a and b have
+    assert [y.tolist() for y in data.labels] == [[0, 0, 1, 1, 2, 2]] * 2  # b without a's planets
+    assert [X.shape for X in data.sequences] == [(6, 4)] * 2
+
+
+def test_held_out_documents_share_no_excerpt_with_the_others(tmp_path: Path) -> None:
+    colors = ["red", "blue", "green", "gray", "pink", "gold"]
+    parts = [f"{color} stand here alone" for color in colors]
+    data = documents(tmp_path, {"a": parts, "b": parts[::-1], "c": parts}, held_out=0.5)
+    assert data.names == ["a", "held out a", "held out b", "held out c"]
+    assert data.groups == ["a", *["held out a"] * 3]  # all three share all excerpts
+    assert [y.tolist() for y in data.labels] == [[0, 0, 1, 1, 2, 2]] * 4
+    mine, first, second, third = data.sequences
+    np.testing.assert_allclose(first, third)
+    assert not np.allclose(first, second)  # the order is another one
+    assert not np.allclose(mine, first)
+
+
+def test_features_know_only_the_documents_they_are_fitted_to(tmp_path: Path) -> None:
+    train, test, other = {"a": FIRST}, {"b": TEXTS[3:]}, {"b": ["x y z", "ocean", "wolf"]}
+    one, two = (documents(tmp_path, train | part, fitted=["a"]) for part in (test, other))
+    np.testing.assert_array_equal(one.sequences[0], two.sequences[0])
+    assert not np.allclose(one.sequences[0], documents(tmp_path, train | other).sequences[0])
+    documents(tmp_path / "train", train)
+    apart = documents(tmp_path / "test", test, fitted_root=tmp_path / "train")
+    np.testing.assert_array_equal(apart.sequences[0], one.sequences[1])
+    with pytest.raises(ValueError, match="name their folder, fitted_root=FOLDER"):
+        documents(tmp_path / "test", test, fitted=["a"])
+    file = texts(tmp_path, train) / "documents_choi_disjoint.csv.xz"
+    file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(ValueError, match="CSV file"):
+        load_dataset("texts", tmp_path)

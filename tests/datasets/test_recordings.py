@@ -1,4 +1,4 @@
-"""Folders of recordings: features, labels, the cache, and the four data sets."""
+"""Folders of recordings: features, labels, and the cache."""
 
 import os
 from pathlib import Path
@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metriclearn.datasets.annotations import save_segments
-from metriclearn.datasets.recordings import (
-    cached_features,
-    load_ami_turns,
-    load_jamendo_singing,
-    load_musanmix,
-    load_recordings,
-    load_speech_segments,
-)
+from metriclearn.datasets import cached_features, load_recordings, save_segments
 
 
 class Bytes:
@@ -72,31 +64,24 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "warning"),
+    ("rows", "told"),
     [
-        ("one,0,1,x\none,1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; the rest is ignored"),
-        (
-            "one,0,1,x\none,1,1.1,y\none,1.1,3,x",
-            r"at 2 rows per second are lost: 1 of 4 .one 1.; raise .*--rate",
-        ),
-        (
-            "one,0,1,x\none,1,2,y\none,2,3,y",
-            "with the label of the segment before are joined to it: 1 of 4 .one",
-        ),
+        ("0,1,x 1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; the rest is ignored"),
+        ("0,1,x 1,1.1,y 1.1,3,x", r"at 2 rows per second are lost: 1 of 4 .one 1.; raise .*--rate"),
+        ("0,1,x 1,2,y 2,3,y", "with the label of the segment before are joined to it: 1 of 4 .one"),
+        ("0,1000,x 1000,3000,y", r"'one' from 1000 to 3000 s, but .* times in seconds"),
+        ("0,0.2,x", "and get the label of the nearest segment"),
     ],
-    ids=["beyond the end", "too short", "equal neighbors"],
 )
-def test_warnings_for_segments_that_are_lost(folder: Path, rows: str, warning: str) -> None:
-    (folder / "segments.csv").write_text(f"recording,start,end,label\n{rows}\ntwo,0,2,x\n")
-    with pytest.warns(UserWarning, match=warning):
-        load_recordings(folder, Bytes())
-
-
-def test_milliseconds_are_refused(folder: Path) -> None:
-    table = "recording,start,end,label\none,0,1000,x\none,1000,3000,y\ntwo,0,2000,x\n"
-    (folder / "segments.csv").write_text(table)
-    with pytest.raises(ValueError, match=r"'one' from 1000 to 3000 s, but .* times in seconds"):
-        load_recordings(folder, Bytes())
+def test_segments_that_are_lost(folder: Path, rows: str, told: str) -> None:
+    lines = ["recording,start,end,label", *(f"one,{row}" for row in rows.split()), "two,0,2,x", ""]
+    (folder / "segments.csv").write_text("\n".join(lines))
+    if "1000" in rows:
+        with pytest.raises(ValueError, match=told):
+            load_recordings(folder, Bytes())
+    else:
+        with pytest.warns(UserWarning, match=told):
+            load_recordings(folder, Bytes())
 
 
 @pytest.mark.parametrize("label", ["", ",cut", ",shot {}"], ids=["none", "one for all", "numbers"])
@@ -116,56 +101,21 @@ def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:
     file, cache, extractor = tmp_path / "a.wav", tmp_path / "cache", Bytes()
     file.write_bytes(b"abc")
     first = cached_features(file, extractor, cache)
-    file.rename(tmp_path / "renamed.wav")
-    file = tmp_path / "renamed.wav"
+    file = file.rename(tmp_path / "renamed.wav")
     np.testing.assert_array_equal(cached_features(file, extractor, cache), first)
     assert extractor.calls == 1
     np.testing.assert_array_equal(cached_features(file, Bytes(factor=2.0), cache), 2 * first)
     file.write_bytes(b"abd")
     assert cached_features(file, extractor, cache)[2, 0] == ord("d")
-    assert extractor.calls == 2
-    assert len(list(cache.iterdir())) == 3
-    for entry in cache.iterdir():
-        entry.unlink()
-    assert cached_features(file, extractor, cache)[2, 0] == ord("d")
-    assert extractor.calls == 3
-
-
-def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "a.wav"
-    file.write_bytes(b"abc")
-    with pytest.raises(ValueError, match=r"a\.wav' has features that are NaN or infinite"):
-        cached_features(file, Bytes(factor=np.inf), tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
-
-
-def test_damaged_or_unwritable_cache_costs_only_time(tmp_path: Path) -> None:
-    file, cache, extractor = tmp_path / "a.wav", tmp_path / "cache", Bytes()
-    file.write_bytes(b"abc")
-    first = cached_features(file, extractor, cache)
-    (entry,) = cache.iterdir()
-    entry.write_bytes(entry.read_bytes()[:40])
-    np.testing.assert_array_equal(cached_features(file, extractor, cache), first)
-    assert extractor.calls == 2
+    assert (extractor.calls, len(list(cache.iterdir()))) == (2, 3)
+    for damage in (Path.unlink, lambda entry: entry.write_bytes(entry.read_bytes()[:40])):
+        for entry in cache.iterdir():
+            damage(entry)
+        assert cached_features(file, extractor, cache)[2, 0] == ord("d")
+    assert extractor.calls == 4
     blocked = tmp_path / "blocked"
     blocked.write_text("a file, not a folder")
-    np.testing.assert_array_equal(cached_features(file, extractor, blocked), first)
-
-
-@pytest.mark.parametrize(
-    ("load", "name", "recording", "rows", "labels"),  # rows of half a second, labels of the first
-    [
-        (load_jamendo_singing, "jamendo_singing", "song02", 316, {"instrumental", "singing"}),
-        (load_ami_turns, "ami_turns", "trn05", 60, None),
-        (load_musanmix, "musanmix", "musanmix", 149, {"music", "noise", "male", "noEnergy"}),
-        (load_speech_segments, "speech_segments", "diarizationExample", 84,
-         {"speakerA", "speakerB", "speakerC", "speakerD"}),
-    ],
-)  # fmt: skip
-def test_real_recordings(shared_folder, tmp_path, load, name, recording, rows, labels) -> None:
-    audio = pytest.importorskip("metriclearn.features.media.audio")
-    extractor = audio.AudioFeatures(2.0, n_mfcc=2, deltas=0)
-    data = load(extractor, shared_folder(name), recordings=[recording], cache=tmp_path)
-    assert data.names == [recording]
-    assert data.sequences[0].shape == (rows, 6)
-    assert labels is None or set(data.labels[0].tolist()) == labels
+    assert cached_features(file, extractor, blocked)[2, 0] == ord("d")
+    with pytest.raises(ValueError, match=r"renamed\.wav' has features that are NaN or infinite"):
+        cached_features(file, Bytes(factor=np.inf), tmp_path / "new")
+    assert not (tmp_path / "new").exists()

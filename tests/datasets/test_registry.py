@@ -49,7 +49,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
         address = f"http://127.0.0.1:{running.server_address[1]}/"
-        source = Source("take it from the shelf", address, files)
+        source = Source("take it from the shelf", base_url=address, files=files)
         monkeypatch.setitem(registry.SOURCES, "toy", source)
         yield address
         running.shutdown()
@@ -73,39 +73,30 @@ def test_good_download_is_kept(server: str, tmp_path: Path, monkeypatch) -> None
     assert Handler.asked == ["/good.csv"]
     monkeypatch.setitem(registry.SOURCES, "toy", replace(registry.SOURCES["toy"], base_url="no"))
     assert fetch("toy", "part/good.csv", tmp_path / "mirrored", base_url=server).is_file()
+    monkeypatch.setattr(registry, "RETRIES", 1)
+    assert fetch("toy", "part/late.csv", tmp_path, server).read_bytes() == CONTENT
+    assert Handler.asked[-2:] == ["/late.csv", "/late.csv"]
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "sentence"),
+    ("name", "folder", "error", "sentence"),
     [
-        ("wrong", ValueError, "'part/wrong.csv' .* sha256 is not 0000.* put the right file"),
-        ("no", ConnectionError, "'part/no.csv' could not be downloaded"),
-        ("cut", ConnectionError, "'part/cut.csv' could not be downloaded"),
+        ("wrong", "", ValueError, "'part/wrong.csv' .* sha256 is not 0000.* put the right file"),
+        ("no", "", ConnectionError, "'part/no.csv' could not be downloaded"),
+        ("cut", "", ConnectionError, "'part/cut.csv' could not be downloaded"),
+        ("good", "file", OSError, "could not be written to"),
     ],
 )
-def test_bad_download_leaves_nothing(server, tmp_path, name, error, sentence) -> None:
-    with pytest.raises(error, match=sentence):
-        fetch("toy", f"part/{name}.csv", tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_failed_download_is_tried_again(server: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(registry, "RETRIES", 1)
-    assert fetch("toy", "part/late.csv", tmp_path).read_bytes() == CONTENT
-    assert Handler.asked == ["/late.csv", "/late.csv"]
-
-
-def test_folder_that_cannot_be_made(server: str, tmp_path: Path) -> None:
+def test_bad_download_leaves_nothing(server, tmp_path, name, folder, error, sentence) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match="could not be written to"):
-        fetch("toy", "part/good.csv", tmp_path / "file")
+    with pytest.raises(error, match=sentence):
+        fetch("toy", f"part/{name}.csv", tmp_path / folder)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["file"]
 
 
-@pytest.mark.parametrize("name", [*registry.SOURCES, "unheard"])
-def test_absent_data_sets_say_where_to_get_them(name: str, tmp_path: Path) -> None:
-    advice = "put it there" if name == "unheard" else ": (take|put) "
-    with pytest.raises(FileNotFoundError, match=rf"{advice}.* METRICLEARN_DATA to the folder"):
-        fetch(name, "nothing.npz", tmp_path)
+def test_absent_files_of_unknown_data_sets(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"put it there.* METRICLEARN_DATA to the folder"):
+        fetch("unheard", "nothing.npz", tmp_path)
 
 
 def test_registered_files_of_tcpd(shared_folder) -> None:

@@ -23,11 +23,14 @@ def build(people: list[str], **changes: object) -> LabeledSequences:
     return LabeledSequences(**(parts | changes))
 
 
-def test_change_points_are_run_ends() -> None:
-    dataset = build(["p", "q"])
-    assert len(dataset) == 2
-    assert [ends.tolist() for ends in dataset.change_points] == [[2, 3, 4], [2, 3, 4]]
+def test_change_points_are_run_ends_and_select_keeps_order() -> None:
+    dataset = build(["p", "q", "r"])
+    assert len(dataset) == 3
+    assert [ends.tolist() for ends in dataset.change_points] == [[2, 3, 4]] * 3
     assert dataset.sequences[0].dtype == np.float64
+    some = dataset.select([2, 0, 2])
+    assert (some.names, some.groups) == (["s2", "s0", "s2"], ["r", "p", "r"])
+    assert [X[0, 0] for X in some.sequences] == [2.0, 0.0, 2.0]
 
 
 def test_without_a_label_the_stretches_between_are_sequences() -> None:
@@ -57,13 +60,6 @@ def test_without_a_label_the_stretches_between_are_sequences() -> None:
 )
 def test_labels_that_name_classes_recur(labelings: list[list[str]], classes: bool) -> None:
     assert name_classes(labelings) == classes
-
-
-def test_select_keeps_order_and_repeats() -> None:
-    dataset = build(["p", "q", "r"]).select([2, 0, 2])
-    assert dataset.names == ["s2", "s0", "s2"]
-    assert dataset.groups == ["r", "p", "r"]
-    assert [X[0, 0] for X in dataset.sequences] == [2.0, 0.0, 2.0]
 
 
 BAD_DATA = [

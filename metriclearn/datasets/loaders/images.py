@@ -1,4 +1,4 @@
-"""Labeled images: your own folders, the Weizmann horses, Berkeley's BSDS500."""
+"""Labeled images: folders of images and of their label maps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.archives import lay_out
-from metriclearn.datasets.registry import PathLike, existing, files_by_name
+from metriclearn.datasets.registry import PathLike, existing, files_by_name, lay_out
 from metriclearn.datasets.sequences import Items
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
@@ -166,38 +165,17 @@ def _image_files(folder: Path) -> list[Path]:
     return [file for file in sorted(folder.glob("[!.]*")) if file.suffix.lower() in endings]
 
 
-def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
-    """328 photographs of horses facing left, with figure/ground masks (labels 0 and 1).
+def pairs(
+    name: str, root: PathLike | None, *, masks: str, mark: str | None = None
+) -> LabeledImages:
+    """Read the folders ``images`` and ``masks`` of a data set.
 
-    Parameters
-    ----------
-    root : folder, optional
-        Folder that holds ``images`` and ``masks``. If these are missing, they are made from the
-        publisher's archive ``weizmann_horse_db.tar.gz`` in this folder. See :func:`data_folder`.
-
-    Returns
-    -------
-    LabeledImages
-        ``images`` of shape (H_i, W_i, 3), lists of label maps (H_i, W_i).
-
-    Raises
-    ------
-    FileNotFoundError
-        If the files are missing; the message explains how to get them.
-    ValueError
-        If the files are damaged.
-
-    References
-    ----------
-    Borenstein & Ullman, Class-specific, top-down segmentation, ECCV 2002.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_weizmann_horses
-    >>> data = load_weizmann_horses()  # doctest: +SKIP
+    If they are missing, they are made from the publisher's archive, in which a folder or file
+    matches ``mark``.
     """
-    lay_out("weizmann_horses", root, ("images", "masks"), "figure_ground", _convert_horses)
-    return _load("weizmann_horses", root, "images", "masks")
+    if mark is not None:
+        lay_out(name, root, ("images", masks), mark, _convert_horses)
+    return load_images(existing(name, "images", root), existing(name, masks, root), name)
 
 
 def _convert_horses(source: Path, folder: Path) -> None:
@@ -212,43 +190,6 @@ def _convert_horses(source: Path, folder: Path) -> None:
             resized = photo.convert("RGB").resize(mask.size, Image.Resampling.LANCZOS)
             # without subsampling, so that colors end at the boundary of the mask
             resized.save(folder / "images" / file.name, quality=95, subsampling=0)
-
-
-def load_bsds500(root: PathLike | None = None) -> LabeledImages:
-    """16 natural images of BSDS500, each divided into regions by 5 to 7 people.
-
-    Parameters
-    ----------
-    root : folder, optional
-        Folder that holds ``images`` and ``segmentations``; see :func:`data_folder`.
-
-    Returns
-    -------
-    LabeledImages
-        ``images`` of shape (H_i, W_i, 3), lists of label maps (H_i, W_i).
-
-    Raises
-    ------
-    FileNotFoundError
-        If the files are missing; the message explains how to get them.
-    ValueError
-        If the files are damaged.
-
-    References
-    ----------
-    Arbelaez, Maire, Fowlkes & Malik, Contour detection and hierarchical image segmentation, PAMI
-    33(5), 2011.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_bsds500
-    >>> data = load_bsds500()  # doctest: +SKIP
-    """
-    return _load("bsds500", root, "images", "segmentations")
-
-
-def _load(name: str, root: PathLike | None, images: str, masks: str) -> LabeledImages:
-    return load_images(existing(name, images, root), existing(name, masks, root), name)
 
 
 def _opened(path: Path) -> Any:

@@ -18,99 +18,63 @@ from metriclearn.running.parameters import Real, Whole, needs, real_array
 _FEWEST = 3  # least number of segments of a document
 _BLOCK = 3  # sentences
 _COPY_NUMBERS = ("systematic", "detailed")  # sets of penalties
+_FILE = "documents_choi_disjoint.csv.xz"
 _SENTENCES = {"document": str, "sentence": int, "segment": int, "text": str}
 _ENDS = {"sequenceID": str, "min.log.lambda": float, "max.log.lambda": float}
 
 
 @needs
-def load_texts(
-    root: PathLike | None = None,
+def texts(
+    name: str,
+    root: PathLike | None,
+    *,
     fitted: Sequence[str] | None = None,
     n_components: Annotated[int, Whole(1)] = 40,
     held_out: Annotated[float, Real(0, 0.9)] = 0.0,
     fitted_root: PathLike | None = None,
 ) -> LabeledSequences:
-    """Documents that are joined from excerpts of several texts, with a row for every sentence.
+    """Read documents that are joined from excerpts, with a row for every sentence.
 
     Features are the TF–IDF of words after a truncated SVD, summed over three sentences and scaled
     to length 1. The last feature is the cosine similarity between the words of the three sentences
-    before a row and the words of the three sentences from the row on. The published documents share
-    excerpts. Here every excerpt is in only one document: a document keeps the excerpts that no
-    earlier document keeps. A document with fewer than three remaining excerpts is left out. Labels
-    are segment numbers, and every document is a group.
-
-    With ``held_out``, a random fraction of the excerpts is removed from these documents, and
-    further documents are made of only the removed excerpts. These further documents share excerpts
-    with each other, so they are grouped. A group starts with one document, and the starting
-    documents of different groups have no excerpt in common. Every remaining document joins the
-    group whose starting document shares the most excerpts with it.
-
-    Data: Choi, Advances in domain independent linear text segmentation, NAACL 2000. Cost
-    O(sentences · words in a sentence · components).
-
-    Parameters
-    ----------
-    root : path, optional
-        Folder with ``documents_choi_disjoint.csv.xz``; see
-        :func:`metriclearn.datasets.data_folder`.
-    fitted : sequence of str, optional
-        Names of the documents to which the vocabulary, the weights of words and the SVD are fitted,
-        such as the training documents. By default, all documents are used.
-    n_components : int
-        Dimensions of the SVD.
-    held_out : float
-        Fraction of the excerpts that are used only in documents named ``held out …``.
-    fitted_root : path, optional
-        Folder with the data file that holds the documents ``fitted``, for example the file on which
-        a model was trained. By default it is ``root``.
-
-    Returns
-    -------
-    LabeledSequences
-        ``sequences`` of shape (T_i, n_components + 1), ``labels`` (T_i,), ``groups``, ``names``.
+    before a row and the words of the three sentences from the row on. Cost O(sentences · words in a
+    sentence · components).
 
     Raises
     ------
     ValueError
-        If a name is unknown, there are not enough words, or the file is damaged.
-    FileNotFoundError
-        If the file is missing.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_texts
-    >>> data = load_texts()  # doctest: +SKIP
+        If a name is unknown, or there are not enough words.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
 
-    file = "documents_choi_disjoint.csv.xz"
-    documents, groups = _documents(read("texts", file, root, _SENTENCES), held_out)
+    documents, groups = _documents(read(name, _FILE, root, _SENTENCES), held_out)
     source = documents
     if fitted_root is not None:
-        source, _ = _documents(read("texts", file, fitted_root, _SENTENCES), held_out)
+        source, _ = _documents(read(name, _FILE, fitted_root, _SENTENCES), held_out)
     known = list(source if fitted is None else fitted)
     if not known or (unknown := sorted(set(known) - set(source))):
         raise ValueError(
-            f"load_texts needs fitted among the names of its {len(source)} documents, got "
-            f"{unknown[:3] if known else 'none'}; take them from load_texts().names, or name their "
-            "folder, fitted_root=FOLDER."
+            f"load_dataset({name!r}) needs fitted among the names of its {len(source)} "
+            f"documents, got {unknown[:3] if known else 'none'}; take them from the names of a "
+            "data set, or name their folder, fitted_root=FOLDER."
         )
     words = TfidfVectorizer(stop_words="english", sublinear_tf=True)
-    weights = words.fit_transform([text for name in known for text in source[name][0]])
+    weights = words.fit_transform([text for one in known for text in source[one][0]])
     if weights.shape[1] <= n_components:
         raise ValueError(
-            f"load_texts needs more words than components, got {weights.shape[1]} words for "
-            f"{n_components}; fit to more documents, or reduce n_components."
+            f"load_dataset({name!r}) needs more words than components, got "
+            f"{weights.shape[1]} words for {n_components}; fit to more documents, or reduce "
+            "n_components."
         )
     svd = TruncatedSVD(n_components, random_state=0).fit(weights)
-    sentences = words.transform([text for texts, _ in documents.values() for text in texts])
+    sentences = words.transform([text for one, _ in documents.values() for text in one])
     vectors = normalize(svd.transform(sentences))
     parts, stop = {}, 0
-    for name, (texts, labels) in documents.items():
-        start, stop = stop, stop + len(texts)
-        rows, t = sentences[start:stop], np.arange(len(texts))
+    for one, (words_of, labels) in documents.items():
+        start, stop = stop, stop + len(words_of)
+        rows, t = sentences[start:stop], np.arange(len(words_of))
         after = ((t >= t[:, None]) & (t < t[:, None] + _BLOCK)).astype(float)
         before = ((t < t[:, None]) & (t >= t[:, None] - _BLOCK)).astype(float)
         around = (np.abs(t - t[:, None]) <= _BLOCK // 2).astype(float)
@@ -118,9 +82,9 @@ def load_texts(
         likeness = np.sum(left * right, axis=1)
         likeness[0] = 1.0
         topics = normalize(around @ vectors[start:stop])
-        parts[name] = np.column_stack([topics, likeness]), labels
+        parts[one] = np.column_stack([topics, likeness]), labels
     names = [f"topic_{i:02d}" for i in range(n_components)]
-    return of_parts("texts", parts, [*names, "likeness_before_after"], [groups[n] for n in parts])
+    return of_parts(name, parts, [*names, "likeness_before_after"], [groups[one] for one in parts])
 
 
 def _documents(
@@ -189,12 +153,12 @@ class PenaltyTargets(Items):
 
     See Also
     --------
-    load_penalties : loads such a data set, and cites its source.
+    load_dataset : loads such a data set.
 
     Examples
     --------
-    >>> from metriclearn.datasets import load_penalties
-    >>> data = load_penalties("systematic")  # doctest: +SKIP
+    >>> from metriclearn.datasets import load_dataset
+    >>> data, folds = load_dataset("penalties", set="systematic")  # doctest: +SKIP
     """
 
     names: list[str]
@@ -224,69 +188,34 @@ class PenaltyTargets(Items):
         return np.array([errors[max(i, 0)] for errors, i in zip(self.errors, places)])
 
 
-def load_penalties(
-    name: str = "systematic", folds: str | None = None, root: PathLike | None = None
+def penalties(
+    name: str, root: PathLike | None, *, set: str = "systematic", folds: str | None = None
 ) -> tuple[PenaltyTargets, NDArray[np.int64]]:
-    """Targets for learning the penalty of a change-point detector, with the official test folds.
-
-    Data: Rigaill, Hocking, Vert & Bach, Learning sparse penalties for change-point detection using
-    max margin interval regression, ICML 2013, and Hocking et al., Optimizing ChIP-seq peak
-    detectors using visual labels and supervised machine learning, Bioinformatics 33(4), 2017.
-
-    Parameters
-    ----------
-    name : str
-        Name of the set: ``systematic`` or ``detailed`` (DNA copy numbers), or a ChIP-seq set.
-    folds : str, optional
-        Name of the set of folds. By default it is ``sequenceID`` for copy numbers and
-        ``equal_labels`` for ChIP-seq sets.
-    root : path, optional
-        Folder with ``NAME_inputs.csv.xz``, ``NAME_outputs.csv.xz``, ``NAME_evaluation.csv.xz`` and
-        ``folds.csv.xz``; see :func:`metriclearn.datasets.data_folder`.
-
-    Returns
-    -------
-    PenaltyTargets
-        Features and targets of the N sequences.
-    array (N,)
-        The test fold of every sequence, numbered from 1.
-
-    Raises
-    ------
-    ValueError
-        If ``name`` or ``folds`` is unknown, or the files are damaged or do not fit together.
-    FileNotFoundError
-        If the files are missing.
-
-    Examples
-    --------
-    >>> from metriclearn.datasets import load_penalties
-    >>> data, folds = load_penalties("H3K4me3_TDH_other")  # doctest: +SKIP
-    """
+    """Read targets for learning a penalty, and the official test fold of every sequence."""
     pd = optional("pandas", "tables")
-    chosen = folds or ("sequenceID" if name in _COPY_NUMBERS else "equal_labels")
-    table = read(
-        "penalties", "folds.csv.xz", root, {"set": str, "cv": str, "sequenceID": str, "fold": int}
-    )
-    mine = table[(table["set"] == name) & (table["cv"] == chosen)].set_index("sequenceID")["fold"]
+    chosen = folds or ("sequenceID" if set in _COPY_NUMBERS else "equal_labels")
+    columns = {"set": str, "cv": str, "sequenceID": str, "fold": int}
+    table = read(name, "folds.csv.xz", root, columns)
+    mine = table[(table["set"] == set) & (table["cv"] == chosen)].set_index("sequenceID")["fold"]
     if mine.empty:
         there = sorted({" ".join(pair) for pair in zip(table["set"], table["cv"])})
-        raise ValueError(f"load_penalties needs a set and its folds among {there}, got {name!r} "
-                         f"and {chosen!r}.")  # fmt: skip
-    outputs = read("penalties", f"{name}_outputs.csv.xz", root, _ENDS).set_index("sequenceID")
-    pieces = read(
-        "penalties", f"{name}_evaluation.csv.xz", root, _ENDS | {"labels": int, "errors": int}
-    )
+        raise ValueError(
+            f"load_dataset({name!r}) needs a set and its folds among {there}, got {set!r} and "
+            f"{chosen!r}."
+        )
+    outputs = read(name, f"{set}_outputs.csv.xz", root, _ENDS).set_index("sequenceID")
+    counts = {**_ENDS, "labels": int, "errors": int}
+    pieces = read(name, f"{set}_evaluation.csv.xz", root, counts)
     of_sequence = dict(tuple(pieces.sort_values("min.log.lambda").groupby("sequenceID")))
-    path = fetch("penalties", f"{name}_inputs.csv.xz", root)
+    path = fetch(name, f"{set}_inputs.csv.xz", root)
     with reading(path, "a CSV file with the column sequenceID and features"):
         rows = pd.read_csv(path, index_col="sequenceID").astype(float)
     names = list(mine.index)
     known = {*of_sequence} & {*rows.index} & {*outputs.index}
     if missing := [one for one in names if one not in known]:
         raise ValueError(
-            f"load_penalties needs inputs, outputs and errors of every sequence of {name!r}, got "
-            f"none of {missing[0]!r}; get the files again."
+            f"load_dataset({name!r}) needs inputs, outputs and errors of every sequence of "
+            f"{set!r}, got none of {missing[0]!r}; get the files again."
         )
     data = PenaltyTargets(
         names,

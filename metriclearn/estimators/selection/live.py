@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets.text_tables import stream_rows
 from metriclearn.running.parameters import Of
 
 _FRAMES = 16  # more frames than the deltas of a frame depend on
@@ -118,7 +118,7 @@ def live_segments(
 
 
 def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
-    """Read rows of CSV as they arrive, and yield the columns ``names`` of each row, (1, P).
+    """Read rows of a text table as they arrive, and yield the columns ``names`` of each, (1, P).
 
     The first line may hold names of columns. Other columns are then ignored. Without names in the
     first line, columns must be in the order of ``names``.
@@ -129,7 +129,7 @@ def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.floa
         If a line lacks a column, or if a value is not a number.
     """
     columns: list[int] | None = None
-    for number, cells in enumerate(csv.reader(iter(lines.readline, "")), 1):
+    for number, cells in stream_rows(iter(lines.readline, "")):
         if columns is None:
             try:
                 columns = list(range(len(cells)))

@@ -27,8 +27,8 @@ from experiments.league.ranks import (
 from experiments.league.series import block_features
 from metriclearn import Consensus
 from metriclearn.baselines import EqualCuts
-from metriclearn.datasets import PenaltyTargets, data_folder, load_texts
-from tests.datasets.test_published import write as write_texts
+from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
+from tests.datasets.made import texts as write_texts
 from tests.experiments.command import configuration, results_of
 
 RNG = np.random.default_rng(0)
@@ -207,7 +207,11 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(
     others += ["gazecom", "birdsong", "piano_keys", "tcpd", "tssb", "utsa"]
     config = configuration("experiment=league", *(f"sets.{name}=null" for name in others))
     config.sets.texts = {
-        "data": {"_target_": "metriclearn.datasets.load_texts", "n_components": 5},
+        "data": {
+            "_target_": "metriclearn.datasets.load_dataset",
+            "_args_": ["texts"],
+            "n_components": 5,
+        },
         "unit": "document",
         "fits_features": True,
         "n_test": 2,
@@ -219,9 +223,8 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(
     assert set(league.unusable) == {"bees", "shows"}
     assert "beedance" in league.unusable["bees"]
     assert (len(case.train), case.test.names) == (4, [f"there{k}" for k in range(6)])
-    there = load_texts(
-        tmp_path / "there" / "texts", case.train.names, 5, fitted_root=tmp_path / "here" / "texts"
-    )
+    fitted = {"fitted": case.train.names, "fitted_root": tmp_path / "here" / "texts"}
+    there = load_dataset("texts", tmp_path / "there" / "texts", n_components=5, **fitted)
     np.testing.assert_array_equal(case.test.sequences[3], there.sequences[3])
     config.sets.texts.rotate = True
     assert len(league.cases()[0].train) == 6

@@ -10,7 +10,7 @@ import pytest
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.studies.clusterings import Clustering, Repeated, cases_of
 from metriclearn.baselines import Euclidean, RelevantComponents
-from metriclearn.datasets import LabeledTable, load_digits, load_iris
+from metriclearn.datasets import LabeledTable, load_dataset
 from tests.experiments.command import configuration, outcomes_of, results_of
 
 
@@ -21,7 +21,7 @@ def rows_of(table: LabeledTable) -> set[bytes]:
 def test_training_and_test_of_the_protocols() -> None:
     """A has the same table; halves of B are stratified, and classes of C are disjoint. Choices stay
     in the training part."""
-    config, iris = configuration("experiment=clustering"), load_iris()
+    config, iris = configuration("experiment=clustering"), load_dataset("iris")
     (case,) = cases_of("A", iris, 10, config)
     assert list(case.test.seeds) == list(range(10))
     assert case.train[0] is case.test.table
@@ -37,7 +37,7 @@ def test_training_and_test_of_the_protocols() -> None:
         for (own,), (held_out,) in case.folds:
             assert rows_of(own) | rows_of(held_out) <= train
             assert not rows_of(own) & rows_of(held_out)
-    for case in cases_of("C", load_digits(), 2, config):
+    for case in cases_of("C", load_dataset("digits"), 2, config):
         parts = [set(part.classes) for part in (*case.train, case.test.table)]
         assert list(map(len, parts)) == [3, 2, 5]
         assert len(set.union(*parts)) == 10
@@ -70,7 +70,7 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
         Method("raw", Euclidean(False)),
         Method("rca", RelevantComponents(), [{"shrinkage": s} for s in (0.5, 0.5)]),
     ]
-    both, raw, rescaled = outcomes(methods, tiny_case(load_iris()), tmp_path)
+    both, raw, rescaled = outcomes(methods, tiny_case(load_dataset("iris")), tmp_path)
     assert losses(both) == losses(raw)  # 1.02 against 1.51
     assert str(both.choices["given"]) == "standardize = False"
     assert both.held_out("given") == pytest.approx(1.05, abs=0.1)
@@ -79,7 +79,7 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
 
 
 def test_features_that_never_vary_in_training_get_no_weight(tmp_path: Path) -> None:
-    table = load_iris()
+    table = load_dataset("iris")
     padded = LabeledTable("iris", np.c_[table.X, np.zeros(150)], table.y, ["x"] * 5)
     method = Method("rca", RelevantComponents(contiguous=False))
     (result,), (plain,) = (outcomes([method], tiny_case(t), tmp_path) for t in (padded, table))
@@ -96,7 +96,7 @@ class Nothing(Euclidean):
 
 
 def test_a_metric_of_rank_0_gets_random_clusters_and_not_a_single_one(tmp_path: Path) -> None:
-    (result,) = outcomes([Method("nothing", Nothing())], tiny_case(load_iris()), tmp_path)
+    (result,) = outcomes([Method("nothing", Nothing())], tiny_case(load_dataset("iris")), tmp_path)
     assert min(losses(result)) > 3.5  # at random nearly 2(K − 1) = 4, one cluster 2
     assert result.scores["given"]["adjusted_rand"].max() < 0.1
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from experiments.studies.defaults import draw
-from metriclearn.datasets import LabeledTable, load_digits
+from metriclearn.datasets import LabeledTable, load_dataset
 from tests.experiments.command import results_of
 
 
 def test_draws_have_three_classes_and_share_no_sample() -> None:
-    table = load_digits()
+    table = load_dataset("digits")
     unique = LabeledTable(
         "digits", np.arange(1.0, 5.0) * np.arange(len(table))[:, None], table.y, ["x"] * 4
     )

@@ -1,0 +1,118 @@
+"""Read data sets that are stored as an npz file of recordings and a table of their segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.loaders import rows
+from metriclearn.datasets.registry import PathLike, read
+from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Whole
+
+_PITCHES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
+
+
+def read_arrays(
+    name: str,
+    root: PathLike | None,
+    *,
+    arrays: str = "sequences.npz",
+    table: str = "segments.csv",
+    changes: Sequence[str] | None = None,
+    columns: Sequence[str] = (),
+    step: int = 1,
+    **options: Any,
+) -> LabeledSequences:
+    """Read every recording, compute its features, and average its rows in groups of ``step``.
+
+    An average has the label of its middle row. The function of ``loaders/rows.py`` that has the
+    name of the data set, if there is one, computes the features.
+
+    Parameters
+    ----------
+    arrays, table : str
+        File of the arrays, (T, P) each, and table of the segments or change-points.
+    changes : two str, optional
+        Columns of the table that hold the name of a recording and its change-points. By default,
+        the table has segments.
+    columns : sequence of str
+        Names of the stored columns, if the file of arrays has no ``channels``.
+    **options
+        Options of the function that computes the features.
+    """
+    Whole(1).check(f"load_dataset({name!r})", "step", step)
+    stored = read(name, arrays, root)
+    names = [str(channel) for channel in stored.pop("channels", columns)]
+    viewers = name == "gazecom"  # recordings are named VIEWER_FILM, and sorted by film
+    order = sorted(stored, key=(lambda one: one.split("_")[::-1]) if viewers else None)
+    lengths = {one: len(stored[one]) for one in order}
+    if changes is None:
+        labels = _by_segments(name, table, root, lengths)
+    else:
+        labels = _by_changes(name, table, root, lengths, *changes)
+    derive, parts, feature_names = getattr(rows, name, None), {}, names
+    for one in order:
+        X = stored[one].reshape(lengths[one], -1)
+        if X.shape[1] != len(names):
+            raise ValueError(
+                f"Data set {name!r} needs the columns {names} in {arrays}, got {X.shape[1]} in "
+                f"{one!r}; get the file again."
+            )
+        if derive is not None:
+            X, feature_names = derive(X, names, **options)
+        count = len(X) // step
+        if step > 1:
+            X = X[: count * step].reshape(count, step, -1).mean(axis=1)
+        parts[one] = X, labels[one][step // 2 :: step][:count]
+    groups = [one.partition("_")[0] for one in order] if viewers else None
+    return of_parts(name, parts, feature_names, groups)
+
+
+def _by_segments(
+    name: str, table: str, root: PathLike | None, lengths: dict[str, int]
+) -> dict[str, NDArray]:
+    """Read the label of every sample. Labels of sonatas are keys, of a tonic and a mode."""
+    keys = {"tonic": int, "mode": str} if name == "piano_keys" else {}
+    columns = {"sequence": str, "start": int, "end": int, "label": str} | keys
+    segments = read(name, table, root, columns)
+    if keys:
+        tonics = [_PITCHES[i % 12] for i in segments["tonic"]]
+        segments = segments.assign(label=[f"{a} {b}" for a, b in zip(tonics, segments["mode"])])
+    return covering_labels(segments, lengths)
+
+
+def _by_changes(
+    name: str, table: str, root: PathLike | None, lengths: dict[str, int], key: str, column: str
+) -> dict[str, NDArray]:
+    """Read the change-points of every recording, and number its segments.
+
+    A cell has any number of change-points. Each is the first sample of a segment, counted from 0.
+
+    Raises
+    ------
+    ValueError
+        If the recordings of the table are not those of ``lengths``, or change-points are not
+        inside a recording.
+    """
+    cells = read(name, table, root, {key: str, column: None})
+    if odd := sorted({*cells[key]} ^ {*lengths}):
+        raise ValueError(
+            f"Data set {name!r} needs a row of {table} for each of its sequences, and no other, "
+            f"got {odd[:5]} in only one of both files; get the files again."
+        )
+    labels = {}
+    for one, length in lengths.items():
+        try:
+            starts = [int(i) for cell in cells.loc[cells[key] == one, column] for i in cell.split()]
+            labels[one] = Partition.from_change_points(np.array(starts), length).labels
+        except ValueError as error:
+            raise ValueError(
+                f"Data set {name!r} needs a sequence {one!r} with its change-points: {error}; get "
+                "the files again."
+            ) from error
+    return labels

@@ -1,0 +1,232 @@
+"""Read text tables of any dialect: from files, and from streams that are still being written."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from metriclearn.datasets.registry import PathLike
+from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SEPARATORS = "\t;|,"  # commas may also stand in numbers and names
+_FIRST = 50  # lines that show the form of a table
+
+
+class TableForm(NamedTuple):
+    """The form of a text table, as its first lines show it.
+
+    Attributes
+    ----------
+    separator : str
+        A comma, a tab, a semicolon or a vertical bar.
+    spaced : bool
+        Whether blanks follow the separators of the header.
+    skipped : int
+        Number of lines before the header: 1 if the first line is ``sep=;``, as Excel reads it.
+    names : list of str
+        Cells of the header, without blanks at their ends.
+    """
+
+    separator: str
+    spaced: bool
+    skipped: int
+    names: list[str]
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark: semicolons stand beside decimal commas."""
+        return "," if self.separator == ";" else "."
+
+    def cells(self, line: str) -> list[str]:
+        """Divide a line."""
+        rows = csv.reader([line], delimiter=self.separator, skipinitialspace=self.spaced)
+        return next(rows, [])
+
+
+def table_form(lines: Sequence[str]) -> TableForm:
+    """Return the form of a table from its first lines.
+
+    The separator is the one that divides the header and the rows into equally many cells, more than
+    one. If none does, it is the most frequent one in the header.
+    """
+    lines = [line.removeprefix("\ufeff") for line in lines]
+    told = re.fullmatch(r'"?sep=(.)"?', lines[0].strip(), re.IGNORECASE) if lines else None
+    lines = lines[1:] if told else lines
+    header = next((line for line in lines if line.strip()), "")
+    if told:
+        separator = told[1]
+    else:
+        alike = (mark for mark in _SEPARATORS if _width(lines, mark) > 1)
+        separator = next(alike, max(reversed(_SEPARATORS), key=header.count))
+    spaced = f"{separator} " in header
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=spaced)
+    names = [cell.strip() for cell in next((row for row in rows if any(row)), [])]
+    return TableForm(separator, spaced, int(told is not None), names)
+
+
+def _width(lines: Sequence[str], separator: str) -> int:
+    """Count the cells of every row, if all rows have equally many, or return 0."""
+    rows = [row for row in csv.reader(lines, delimiter=separator, skipinitialspace=True) if row]
+    if len(rows) > 1 and len(lines) == _FIRST:
+        rows.pop()  # a cell with a line break may be cut
+    widths = {len(row) for row in rows}
+    return widths.pop() if len(widths) == 1 else 0
+
+
+def form_of_file(path: PathLike) -> TableForm:
+    """Return the form of the table in a file.
+
+    Raises
+    ------
+    ValueError
+        If two columns have the same name.
+    """
+    with open(path, encoding="utf-8-sig") as stream:
+        form = table_form(list(islice(stream, _FIRST)))
+    if repeated := sorted({name for name in form.names if name and form.names.count(name) > 1}):
+        raise ValueError(
+            f"{os.fspath(path)!r} needs distinct column names, but repeats {repeated[:5]}; rename "
+            "or remove columns."
+        )
+    return form
+
+
+def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> pd.DataFrame:
+    """Read a text table with commas, tabs, semicolons or vertical bars.
+
+    The separator is the one that divides the header and the first rows alike. Names of columns lose
+    blanks at their ends. Texts such as ``NA`` are not read as missing values, so they may be
+    labels. If the separator is a semicolon, numbers may have decimal commas.
+
+    Parameters
+    ----------
+    path : path
+    needed : str
+        The kind of file that is needed, in words for error messages.
+    **options
+        Options of ``pandas.read_csv``.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, two columns have the same name, or a row has too many values.
+
+    See Also
+    --------
+    stream_rows : reads the same dialects from a stream.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import read_text_table
+    >>> table = read_text_table("sensors.csv")  # doctest: +SKIP
+    """
+    pd = optional("pandas", "tables")
+    # The warning is about a row with too many values.
+    wrong = pd.errors.ParserWarning
+    with (
+        reading(path, needed, wrong, csv.Error),
+        warnings.catch_warnings(action="error", category=wrong),
+    ):
+        form = form_of_file(path)
+        table = pd.read_csv(
+            path,
+            sep=form.separator,
+            decimal=form.decimal,
+            index_col=False,
+            encoding="utf-8-sig",
+            na_filter=False,
+            skipinitialspace=form.spaced,
+            skiprows=form.skipped,
+            **options,
+        )
+    return table.rename(columns=str.strip)
+
+
+def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Read the names of the columns of a text table in lower case, and its rows of cells.
+
+    Every row comes with its number of line. Cells lose blanks at their ends. Rows without a value
+    are left out.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or two columns have the same name.
+    """
+    with reading(path, needed, csv.Error):
+        form = form_of_file(path)
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
+            rows = [(lines.line_num, [cell.strip() for cell in row]) for row in lines if any(row)]
+    return [name.lower() for name in form.names], rows[form.skipped + 1 :]
+
+
+def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Divide the lines of a text table as they arrive. Yields the number and the cells of each.
+
+    The form is that of the first two lines, so the first one is yielded when the second has
+    arrived. Cells lose blanks at their ends, and decimal commas become points. Lines without a
+    value are left out.
+
+    Parameters
+    ----------
+    lines : iterable of str
+
+    Returns
+    -------
+    iterator of (int, list of str)
+        Lines are counted from 1.
+
+    Raises
+    ------
+    ValueError
+        If a cell is longer than 131,072 characters.
+
+    See Also
+    --------
+    read_text_table : reads the same dialects from a file.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import stream_rows
+    >>> list(stream_rows(["t;x", "0,5;1,25"]))
+    [(1, ['t', 'x']), (2, ['0.5', '1.25'])]
+    """
+    numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip("\ufeff\r\n"))
+    first = list(islice(numbered, 2))
+    if first and re.match(r'\ufeff?"?sep=', first[0][1], re.IGNORECASE):
+        first += islice(numbered, 1)
+    place = 1
+    try:
+        form = table_form([line for _, line in first])
+        for place, line in chain(first[form.skipped :], numbered):
+            cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
+            if any(cells):
+                yield place, [_point(one) for one in cells] if form.decimal == "," else cells
+    except csv.Error as error:
+        raise ValueError(f"Line {place} is no line of a table ({error}); correct it.") from error
+
+
+def _point(cell: str) -> str:
+    """Replace a decimal comma."""
+    return re.sub(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$", r"\1.\2", cell)
+
+
+def lacks(path: PathLike, column: str, columns: Iterable[Any], remedy: str) -> ValueError:
+    """Make the error that says that a table has no column of a name, and which ones it has."""
+    return ValueError(
+        f"{os.fspath(path)!r} needs a column {column!r}, got {[*map(str, columns)][:20]}; {remedy}."
+    )
