@@ -1,11 +1,13 @@
 """CuttingPlane: one slack or many, stabilized or plain, regularizers of the user's own."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import metriclearn as ml
+from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import Norm, Quadratic
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
@@ -50,6 +52,15 @@ def test_any_convex_regularizer(omega, metric) -> None:
     problem.check(solution)
     assert solution.converged
     assert solution.objective - problem.optimum <= 2e-4 * solution.scale
+
+
+def test_an_expression_reads_the_metric_in_the_unit_of_the_data() -> None:
+    problem = CompleteProblem(ml.DiagonalMetric(), CvxpyTrace(0.02), "learned", 2)
+    cone = MetricCone(ml.DiagonalMetric(), 3, True, unit=2.0)
+    stated = replace(problem.stated(), cone=cone, regularizer=CvxpyTrace(0.08))
+    solution = ml.CuttingPlane(tolerance=1e-4).minimize(stated)
+    assert solution.converged
+    assert solution.objective == pytest.approx(problem.optimum, abs=2e-4 * solution.scale)
 
 
 def test_weights_of_features_have_the_optimum_of_the_bundle() -> None:
