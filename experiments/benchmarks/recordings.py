@@ -154,7 +154,7 @@ def musanmix(_: Any, run: Run) -> list[Row]:
     sizes: Any = (0.7, (4, 1, 1)) if run.tiny else (5.5, (4, 3, 3))
     root = build_shows(DATA / ("tiny_sounds" if run.tiny else "sounds"), 0, *sizes)
     (case,) = folder_cases(root, extractor, 2, standardize=True)
-    test = load_dataset("musanmix", extractor)
+    test = load_dataset("musanmix", extractor=extractor)
     (X,) = OwnScale().fit_transform(test.sequences)
     truth = Partition.from_runs(test.labels[0])
     rows: list[Row] = []
