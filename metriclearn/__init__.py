@@ -39,6 +39,7 @@ __version__ = "0.1.0"
 # Names of earlier versions, and what to use instead.
 _GONE = {
     "ColumnSegmenter": "pass view=metriclearn.views.Columns(start, stop) to a learner",
+    "EachSample": "use metriclearn.views.Each",
     "FramePosteriors": "use metriclearn.views.Posteriors",
     "NeighborFeatures": "use metriclearn.views.Neighbors",
     "ReferenceMetricLearner": "use WhitenedMetricLearner(view=metriclearn.views.Metric(reference), "
@@ -50,7 +51,9 @@ _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     if name in _GONE:
-        raise AttributeError(f"metriclearn has no {name} any more; {_GONE[name]}.")
+        from metriclearn.running.gone import gone
+
+        raise gone(f"metriclearn has no {name} any more; {_GONE[name]}.")
     return _loaded(name)
 
 

@@ -85,7 +85,6 @@ from .solvers.regularizers import SquaredFrobenius as SquaredFrobenius
 from .solvers.regularizers import Trace as Trace
 from .solvers.subgradient import ProjectedSubgradient as ProjectedSubgradient
 from .views.boundary import BoundaryFeatures as BoundaryFeatures
-from .views.each import EachSample as EachSample
 from .views.hermite import HermiteMoments as HermiteMoments
 from .views.sequence import SequenceFeatures as SequenceFeatures
 from .views.time_grid import change_times as change_times

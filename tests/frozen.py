@@ -828,7 +828,7 @@ def views() -> dict[str, Any]:
         "of the boundary": ml.BoundaryFeatures((2, 9), ("mean", "deviation")),
         "of the boundary, unit of the data": ml.BoundaryFeatures((4,), unit="data"),
         "standardized recordings": OwnScale(),
-        "each sample": ml.EachSample(PCA(2, random_state=0)),
+        "each sample": ml.views.Each(PCA(2, random_state=0)),
         "numbers of segments": ml.SegmentCounts((1.0, 3.0)),
     }
     rows = {}

@@ -3,11 +3,12 @@
 The public names are in ``__init__.pyi`` and load on first use.
 """
 
-import inspect
 from importlib import import_module
 from typing import Any
 
 import lazy_loader
+
+from metriclearn.running.gone import gone
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -21,7 +22,4 @@ def __getattr__(name: str) -> Any:
     if source is None:
         return _public(name)
     told = f'There is no {__name__}.{name}; call {__name__}.load_dataset("{of}", …).'
-    # Python would replace the text of an AttributeError while it runs "from … import …"
-    caller = getattr(inspect.currentframe(), "f_back", None)
-    imported = caller is not None and caller.f_code.co_name == "_handle_fromlist"
-    raise (ImportError if imported else AttributeError)(told)
+    raise gone(told)

@@ -86,7 +86,3 @@ class Each(PlainView):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Return the names of the new columns, as the fitted transformer gives them."""
         return self.transformer_.get_feature_names_out(input_features)
-
-
-class EachSample(Each):
-    __doc__ = Each.__doc__

@@ -158,7 +158,6 @@ GOOD: dict[str, Any] = {
     "Region.stop": 5,
     "Region.kind": ml.NO_CHANGE,
     "ClusteringConsensus.members": {"a": [ml.ClusteringMetricLearner(solver=_FAST)]},
-    "EachSample.transformer": StandardScaler(),
     "Each.transformer": StandardScaler(),
     "Columns.start": 0,
     "Columns.stop": 1,

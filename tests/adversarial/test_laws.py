@@ -43,7 +43,7 @@ MADE: dict[str, Callable[[float], Any]] = {
     "EvidenceAccumulation": lambda _: clusterers.EvidenceAccumulation(n_runs=4, max_clusters=4),
 }
 # They need numbers of clusters to predict, or scikit-learn's own transformer sets their limits
-LEFT_OUT = {"ClusteringConsensus", "EachSample"}
+LEFT_OUT = {"ClusteringConsensus"}
 LEFT_OUT |= set(ml.views.__all__)  # tests/conformance/test_views.py
 # They do not read tables of samples, or take random steps that depend on the order
 LEFT_OUT |= {"EncoderMetricLearner", "ImageFeatures", "IntervalRegression"}

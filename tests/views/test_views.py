@@ -64,7 +64,7 @@ def test_each_is_the_transformer_of_all_rows() -> None:
     assert views.Each(StandardScaler()).fit(frame).transformer_.feature_names_in_.tolist() == list(
         "abcd"
     )
-    pipeline = make_pipeline(ml.EachSample(StandardScaler()), ml.ChangePointMetricLearner())
+    pipeline = make_pipeline(views.Each(StandardScaler()), ml.ChangePointMetricLearner())
     pipeline.fit(DATA.sequences, DATA.labels)
     plain = ml.ChangePointMetricLearner().fit(DATA.sequences, DATA.labels)
     for one, other in zip(pipeline.predict(DATA.sequences), plain.predict(DATA.sequences)):

@@ -1,0 +1,27 @@
+"""A name that is gone raises one sentence that names its successor."""
+
+import importlib
+
+import pytest
+
+import metriclearn as ml
+
+GONE = {
+    "ColumnSegmenter": r"view=metriclearn\.views\.Columns",
+    "EachSample": r"metriclearn\.views\.Each",
+    "FramePosteriors": r"metriclearn\.views\.Posteriors",
+    "NeighborFeatures": r"metriclearn\.views\.Neighbors",
+    "ReferenceMetricLearner": r"WhitenedMetricLearner\(view=metriclearn\.views\.Metric",
+}
+
+
+@pytest.mark.parametrize(("name", "successor"), GONE.items(), ids=GONE)
+def test_a_name_that_is_gone_names_its_successor(name: str, successor: str) -> None:
+    assert not hasattr(ml, name)
+    with pytest.raises(AttributeError, match=f"metriclearn has no {name} any more; .*{successor}"):
+        getattr(ml, name)
+    with pytest.raises(ImportError, match=successor):
+        exec(f"from metriclearn import {name}", {})
+    for word in successor.replace("\\", "").split("(")[-1].split("=")[-1].split():
+        if word.startswith("metriclearn.views."):
+            assert getattr(importlib.import_module("metriclearn.views"), word.split(".")[-1])
