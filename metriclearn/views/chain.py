@@ -118,6 +118,11 @@ class Chain(_Composed):
     views: Views
 
     @property
+    def missing(self) -> bool:
+        """Whether recordings may contain NaN."""
+        return getattr(self.views[0], "missing", False)
+
+    @property
     def reach(self) -> tuple[int, int] | None:
         """The sum of the reaches of the views; None if that of one is None."""
         reaches = [view.reach for view in self.views]
@@ -188,6 +193,11 @@ class Union(_Composed):
     """
 
     views: Views
+
+    @property
+    def missing(self) -> bool:
+        """Whether recordings may contain NaN."""
+        return all(getattr(view, "missing", False) for view in self.views)
 
     @property
     def reach(self) -> tuple[int, int] | None:
