@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 
 
 def gone(told: str) -> Exception:
@@ -11,5 +11,8 @@ def gone(told: str) -> Exception:
     It is an AttributeError or, in ``from … import …``, an ImportError, because Python would replace
     the text of an AttributeError there.
     """
-    imported = sys._getframe(2).f_code.co_name == "_handle_fromlist"
+    frame = inspect.currentframe()
+    for _ in range(2):  # this function, and __getattr__
+        frame = frame and frame.f_back
+    imported = frame is not None and frame.f_code.co_name == "_handle_fromlist"
     return (ImportError if imported else AttributeError)(told)
