@@ -51,7 +51,7 @@ _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     if name in _GONE:
-        from metriclearn.running.gone import gone
+        from metriclearn.running.extras import gone
 
         raise gone(f"metriclearn has no {name} any more; {_GONE[name]}.")
     return _loaded(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import lazy_loader
 
-from metriclearn.running.gone import gone
+from metriclearn.running.extras import gone
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

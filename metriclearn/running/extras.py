@@ -1,7 +1,8 @@
-"""Import optional packages, or tell which command installs them."""
+"""Optional packages, and names of earlier versions: errors that say what to do."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
@@ -50,3 +51,16 @@ def install(extra: str) -> str:
         version = origin["vcs_info"]
         return f"pip install '{wanted} @ {version['vcs']}+{url}@{version['commit_id']}'"
     return f"pip install '{wanted} @ {url}'" if url else f"pip install '{wanted}'"
+
+
+def gone(told: str) -> Exception:
+    """Return the error that ``__getattr__`` of a module raises for a name that is gone.
+
+    It is an AttributeError or, in ``from … import …``, an ImportError, because Python would replace
+    the text of an AttributeError there.
+    """
+    frame = inspect.currentframe()
+    for _ in range(2):  # this function, and __getattr__
+        frame = frame and frame.f_back
+    imported = frame is not None and frame.f_code.co_name == "_handle_fromlist"
+    return (ImportError if imported else AttributeError)(told)
