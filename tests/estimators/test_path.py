@@ -179,6 +179,41 @@ def test_an_interrupted_path_says_where_it_was() -> None:
         assert len(ml.regularization_path(learner, XS, YS, 3)) == 2
 
 
+class InterruptAt(Callback):
+    """Presses Ctrl-C in the given round of all fits."""
+
+    def __init__(self, at: float = np.inf) -> None:
+        self.at, self.rounds = at, 0
+
+    def on_round(self, progress: Any) -> None:
+        self.rounds += 1
+        if self.rounds == self.at:
+            raise KeyboardInterrupt
+
+
+def test_cross_validation_that_is_interrupted_is_whole_or_changes_nothing() -> None:
+    def model(callback: InterruptAt) -> ml.ChangePointMetricLearnerCV:
+        return ml.ChangePointMetricLearnerCV(
+            strengths=2, cv=2, solver=ROUGH, callbacks=[callback], verbose=False
+        )
+
+    counter, whole = InterruptAt(), 0
+    model(counter).fit(XS[:4], YS[:4])
+    for at in range(1, counter.rounds + 1):
+        one = model(InterruptAt(at))
+        before = dict(vars(one))
+        with pytest.warns() as noted:
+            try:
+                one.fit(XS[:4], YS[:4])
+            except KeyboardInterrupt:
+                assert vars(one) == before
+                continue
+        whole += 1
+        assert len(one.path_) == len(one.strengths_) == len(one.loss_path_) == 2
+        assert any("interrupted" in str(note.message) for note in noted)
+    assert whole < counter.rounds / 3  # only in the last fit of the last path
+
+
 def masked(fraction: float) -> list[np.ndarray]:
     return [np.where(np.arange(len(y)) < fraction * len(y), y, -1) for y in YS]
 

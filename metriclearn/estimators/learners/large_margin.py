@@ -170,9 +170,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         statement = self.stated(training)
         fitted, learned = self.solved(statement)
         fitted.training_losses_ = fitted.training_losses(learned.score, training)
-        # Attributes are set all at once, so a fit that fails changes nothing.
+        report(fitted, statement.problem)
+        # Attributes are set all at once, so a fit that fails or is interrupted changes nothing.
         self.__dict__ = fitted.__dict__
-        report(self, statement.problem)
         return self
 
     def read(

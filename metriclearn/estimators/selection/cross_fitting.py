@@ -140,9 +140,16 @@ def fitted_to(
         if may_fail:
             return error
         raise
-    if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
+    if _is_interrupted(model):
         raise KeyboardInterrupt
     return model
+
+
+def _is_interrupted(model: Any) -> bool:
+    """Tell whether the fit of a model, or of a model inside it, was interrupted."""
+    inner = [getattr(model, name, None) for name in ("learner_", "representation_")]
+    reason = getattr(getattr(model, "solution_", None), "reason", "")
+    return reason == "interrupted" or any(_is_interrupted(one) for one in inner if one is not None)
 
 
 def variants(

@@ -373,15 +373,19 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
                 raise KeyboardInterrupt
             losses.append(path.validation_loss)
         path = regularization_path(learner, X, y, values, sample_weight=sample_weight)
+        if len(path) < len(values):
+            # The chosen strength may be among those that are missing.
+            raise KeyboardInterrupt
         path = replace(path, validation_loss=np.array(losses).T)
-        best = path.learners[path.best]
-        fitted = {name: value for name, value in vars(best).items() if name not in parameters}
-        fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
-        fitted["strength_"] = float(values[path.best])
-        fitted["training_losses_"] = best.training_losses(path.scores[path.best], training)
+        best, fitted = path.learners[path.best], copy.copy(self)
+        learned = {name: value for name, value in vars(best).items() if name not in parameters}
+        learned |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
+        learned["strength_"] = float(values[path.best])
+        learned["training_losses_"] = best.training_losses(path.scores[path.best], training)
+        vars(fitted).update(learned)
+        report(fitted, statement.problem)
         # All at once: a fit that fails changes nothing.
-        self.__dict__ = vars(self) | fitted
-        report(self, statement.problem)
+        self.__dict__ = fitted.__dict__
         return self
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
