@@ -334,3 +334,24 @@ def test_the_unit_of_the_data_does_not_matter_where_no_metric_is_best() -> None:
     assert first.converged
     assert second.converged
     assert second.objective == pytest.approx(first.objective, rel=2e-3)
+
+
+def steps(X: np.ndarray) -> np.ndarray:
+    return np.abs(np.diff(X, axis=0, prepend=X[:1], append=X[-1:])) / DEVIATION
+
+
+SMALL = [1e-6 * np.array(x)[:, None] for x in ([-0.09, -0.12, -0.3, 0.2], [-6.4, 3.7, 1, 1.8, 0.5])]
+DEVIATION = np.std(SMALL[1])
+
+
+@pytest.mark.parametrize("options", [{"standardize": False}, {"strength": 1e-12}])
+def test_a_penalty_that_is_hardly_regularized_is_found(options: dict) -> None:
+    """The regularizer of v is then 1e24 times weaker than that of B."""
+    penalty = ml.FeaturePenalty((steps,), strength=options.pop("strength", 1.0))
+    unit = 1.0 if options.get("standardize", True) else DEVIATION
+    fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(0.1 * unit**4), **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        solution = fitted.fit(SMALL, [[0, 0, 1, 1], [0, 1, 2, 3, 3]]).solution_
+    assert solution.converged
+    assert len(solution.trace) < 50

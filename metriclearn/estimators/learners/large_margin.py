@@ -52,7 +52,7 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
-from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
+from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
 from metriclearn.views.columns import note_constant
 from metriclearn.views.gaps import Labels
 
@@ -410,6 +410,8 @@ def state_problem(
     penalty = 0.0 if task.count_is_given else task.penalty
     learns_penalty = not isinstance(penalty, numbers.Real)
     cone = MetricCone(parts["features"].metric, training.data.n_features, learns_penalty, unit)
+    if isinstance(extra, FeaturePenalty) and isinstance(regularizer, Regularizer):
+        extra = extra.within_reach(in_unit(regularizer.terms(cone), cone), cone)
     terms = HingeTerms(
         **parts,
         cone=cone,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -26,6 +26,8 @@ _FEATURE = OneOf(Of("transform", "SequenceFeatures()"), Of("__call__", "np.ptp")
 _ROWS = Whole(0)
 # Features whose deviation, relative to the largest value, is smaller than this are constant.
 _VARIES = 1e-9
+# If Ω is at most this for v = T̄, v is as good as free.
+_FREE = 1e-8
 
 
 @dataclass(eq=False, repr=False)
@@ -155,6 +157,30 @@ class FeaturePenalty(ComponentParameters):
         self.unit_ = float(np.mean(sizes)) / (self.strength * unit**2)
         self.coef_ = np.zeros(q)
         return self
+
+    def within_reach(self, omega: Callable[[NDArray], float], cone: Any) -> Self:
+        """Return a copy with smaller columns, if Ω leaves v as good as free.
+
+        Columns that are many times larger than the other coordinates leave no precision for these.
+        With smaller columns v is regularized more, but Ω of any sensible v stays negligible.
+
+        Parameters
+        ----------
+        omega : callable (array (n,)) -> float
+            Ω.
+        cone : MetricCone
+            Its metric has a coordinate for every column, at the end.
+        """
+        penalty, point = copy.copy(self), np.zeros(cone.size)
+        if self.n_columns == 0:
+            return penalty
+        length, nothing = self.unit_ * self.strength * cone.unit**2, omega(point)
+        while penalty.unit_ > length:
+            point[cone.n_metric - 1] = 2.0 * length / penalty.unit_
+            if not omega(point) - nothing <= _FREE:
+                break
+            penalty.unit_ /= 2.0
+        return penalty
 
     @property
     def n_columns(self) -> int:
