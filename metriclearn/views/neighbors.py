@@ -35,9 +35,10 @@ class StandardWindows:
     deviation: NDArray
 
     @classmethod
-    def of(cls, context: int, arrays: Sequence[NDArray]) -> Self:
-        """Compute the means and deviations of training data."""
+    def of(cls, context: int, arrays: Sequence[NDArray], weights: NDArray | None = None) -> Self:
+        """Compute the means and deviations of training data. ``weights`` (N,) are of recordings."""
         lengths = np.array([len(X) for X in arrays], dtype=float)
+        lengths *= 1.0 if weights is None else weights
         # Squares may overflow, so we divide by a power of 2, which changes no digit.
         largest = np.max([np.abs(X).max(axis=0) for X in arrays], axis=0)
         unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)
@@ -128,7 +129,8 @@ class Neighbors(PlainView):
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Compute the means and deviations of the columns."""
-        self.windows_ = StandardWindows.of(self.context, self.begin(X))
+        weights = getattr(y, "weights", None)
+        self.windows_ = StandardWindows.of(self.context, self.begin(X), weights)
         return self
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:

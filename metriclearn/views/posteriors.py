@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition, factorize, label_values
@@ -20,6 +23,7 @@ from metriclearn.views.neighbors import Context, StandardWindows
 from metriclearn.views.plain import PlainView
 from metriclearn.views.windows import window_moments
 
+_BLOCK = 4096  # rows that a job predicts at once
 LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
 Classifier = Annotated[Any, Of("predict_proba", "RandomForestClassifier()", optional=True)]
 
@@ -30,12 +34,14 @@ def held_out_models(
     codes: Sequence[NDArray],
     groups: NDArray[np.int64],
     n_folds: int,
+    weights: NDArray | None = None,
 ) -> tuple[list[Any], list[NDArray[np.int64]]]:
     """Fit one classifier for each fold of whole groups to the rows of the other folds.
 
     Rows with the code −1 are not used. A single group is divided into ``n_folds`` parts of equal
     length. If the other folds have fewer than two codes, the model is fitted to all rows, because a
-    classifier of a single code always predicts it.
+    classifier of a single code always predicts it. ``weights`` (N,) of recordings are passed to
+    classifiers that have weights of samples.
 
     Returns
     -------
@@ -54,11 +60,30 @@ def held_out_models(
         parts = np.repeat(fold_of, np.diff(stops, prepend=0))
     table, targets, models = np.vstack(features), np.concatenate(codes), []
     known = targets >= 0
+    shares = None
+    if weights is not None and has_fit_parameter(classifier, "sample_weight"):
+        shares = np.repeat(weights, np.diff(stops, prepend=0))
     for fold in range(int(parts.max()) + 1):
         seen = known & (parts != fold)
         seen = seen if len(np.unique(targets[seen])) > 1 else known
-        models.append(clone(classifier).fit(table[seen], targets[seen]))
+        given = {} if shares is None else {"sample_weight": shares[seen]}
+        models.append(clone(classifier).fit(table[seen], targets[seen], **given))
     return models, np.split(parts, stops[:-1])
+
+
+def same_each_time(model: Any, rows: NDArray) -> NDArray[np.float64]:
+    """Compute the probabilities of a classifier's own classes for every row, (T, C).
+
+    A forest with several jobs adds the votes of its trees in the order in which threads finish, so
+    the last bits vary. Here a single job predicts a block of rows, and several blocks at once.
+    """
+    jobs = getattr(model, "n_jobs", None)
+    if jobs in (None, 1):
+        return model.predict_proba(rows)
+    alone = copy.copy(model).set_params(n_jobs=1)
+    blocks = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
+    parts = Parallel(jobs, prefer="threads")(delayed(alone.predict_proba)(one) for one in blocks)
+    return np.concatenate(list(parts))
 
 
 def probabilities(
@@ -72,7 +97,7 @@ def probabilities(
 
     def of(model: Any, some: NDArray) -> NDArray[np.float64]:
         found = np.zeros((len(some), n_codes))
-        found[:, model.classes_] = model.predict_proba(some)
+        found[:, model.classes_] = same_each_time(model, some)
         return found
 
     if folds is None:
@@ -143,7 +168,9 @@ class HeldOutView(PlainView):
         inputs = list(map(self.inputs, arrays))
         classifier = self.default() if self.classifier is None else self.classifier
         owners = _owners(type(self).__name__, groups, len(arrays))
-        self.models_, folds = held_out_models(classifier, inputs, codes, owners, self.n_folds)
+        self.models_, folds = held_out_models(
+            classifier, inputs, codes, owners, self.n_folds, getattr(y, "weights", None)
+        )
         return [(one, self.n_codes_, fold) for one, fold in zip(inputs, folds)]
 
 
@@ -219,7 +246,8 @@ class Posteriors(HeldOutView):
             raise ValueError(
                 "Posteriors needs samples of two names and more, got fewer; name more samples."
             )
-        self.windows_, self.n_codes_ = StandardWindows.of(self.context, arrays), len(classes)
+        self.windows_ = StandardWindows.of(self.context, arrays, labels.weights)
+        self.n_codes_ = len(classes)
         return codes
 
     def inputs(self, X: NDArray) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
@@ -241,3 +242,13 @@ def test_labels_follow_the_rows_through_a_chain() -> None:
     np.testing.assert_array_equal(some.weights, [1.0, 1.0])
     clusters = restriction(ml.Partition.from_labels([0, 1, 0, 1, 2]), np.array([0, 2, 3]))
     assert clusters.labels.tolist() == [0, 0, 1]
+
+
+def test_a_forest_of_several_jobs_gives_the_bits_of_one() -> None:
+    """The votes are added in the order of the trees, whatever thread is first."""
+    rng, codes = np.random.default_rng(0), np.repeat([0, 1, 2], 50)
+    X, labels = [rng.normal(size=(150, 2)) + codes[:, None]] * 2, ml.Partition.from_runs(codes)
+    y, new = views.Labels([labels] * 2, [codes] * 2, np.arange(3)), [rng.normal(size=(9000, 2))]
+    forests = [RandomForestClassifier(30, random_state=0, n_jobs=jobs) for jobs in (1, 4)]
+    one, several = (views.Posteriors(forest, 0).fit(X, y).transform(new)[0] for forest in forests)
+    np.testing.assert_array_equal(one, several)

@@ -27,7 +27,7 @@ from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.running.parameters import Of, OneOf, Real, Whole, shown
 from metriclearn.views.gaps import Labels
 from metriclearn.views.neighbors import StandardWindows
-from metriclearn.views.posteriors import LEAST, Posteriors, default_classifier
+from metriclearn.views.posteriors import LEAST, Posteriors, default_classifier, same_each_time
 
 # Candidates that are compared on groups left out: penalties of a switch in nats, widths in samples.
 _PENALTIES = np.geomspace(0.25, 256.0, 21)
@@ -55,7 +55,7 @@ class FrameScores:
         """
         rows = self.windows.transform(X)
         probabilities = np.zeros((len(rows), len(self.classes)))
-        probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(rows)
+        probabilities[:, self.classifier.classes_] = same_each_time(self.classifier, rows)
         return np.log(np.maximum(probabilities, LEAST))
 
 

@@ -247,11 +247,13 @@ class NamedSegmentations(Segmentations):
         data = training.data
         shared = {one.name: getattr(self, one.name) for one in fields(Segmentations)}
         completed = Segmentations(**shared).completions(training, learn)
-        deviation = data.pooled_deviation(self.who)
+        weights = training.weights
+        deviation = data.pooled_deviation(self.who, weights)
         arrays = [array / deviation for array in data.arrays]
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)
-        means = np.array([rows[codes == c].mean(axis=0) for c in classes])
+        shares = None if weights is None else np.repeat(weights, data.lengths)
+        means = np.array([_mean(rows, codes == c, shares) for c in classes])
         truths: list[Any] = []
         for array, partition, known in zip(arrays, completed, training.truths):
             centers = partition.pool(array) / partition.sizes[:, None]
@@ -265,10 +267,10 @@ class NamedSegmentations(Segmentations):
         """Fit the emissions. W and τ are still 0."""
         arrays, truths, classes = training.data.arrays, training.truths, training.classes
         assert classes is not None
-        codes = list(map(self.loss(truths).codes, truths))
+        codes = list(map(self.loss(training).codes, truths))
         groups = np.arange(len(truths)) if training.groups is None else training.groups
         emissions = clone(self.emissions)
-        labels = Labels(truths, codes, classes)
+        labels = Labels(truths, codes, classes, training.weights)
         rows = list(map(with_constant, emissions.fit_transform(arrays, labels, groups)))
         n_names, n_features = len(classes), rows[0].shape[1]
         nothing = np.zeros((n_names, n_features))
@@ -281,12 +283,13 @@ class NamedSegmentations(Segmentations):
         pairs = zip(training.data.arrays, extra.rows)
         return [NamedSamples(array, scale, emissions=rows) for array, rows in pairs]
 
-    def loss(self, truths: Sequence[Any]) -> NamedLoss:
+    def loss(self, training: Training) -> NamedLoss:
         """Return the loss: ‖M − N‖² plus β for every sample with a wrong name."""
-        weight = self.name_loss
+        weight, shares = self.name_loss, training.weights
         if weight is None:
-            segments = sum(truth.n_clusters for truth in truths)
-            weight = segments / sum(truth.n_samples for truth in truths)
+            counts = np.array([[one.n_clusters, one.n_samples] for one in training.truths])
+            segments, samples = counts.sum(axis=0) if shares is None else shares @ counts
+            weight = segments / samples
         return NamedLoss(float(weight))
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
@@ -297,7 +300,7 @@ class NamedSegmentations(Segmentations):
         # Fitted classifiers stay in this process, because others need only their features.
         terms["features"] = NamedFeatures(metric, replace(extra, emissions=None, rows=None))
         terms["oracle"] = ConstrainedChangePoints(self.min_size)
-        return {**terms, "loss": self.loss(training.truths)}, extra
+        return {**terms, "loss": self.loss(training)}, extra
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """Return the start for segments without names, but with a larger penalty.
@@ -312,8 +315,15 @@ class NamedSegmentations(Segmentations):
         start = super().start(cone, training, scale)
         if not self.count_is_given:
             assert training.classes is not None
-            loss, n_names = self.loss(training.truths), len(training.classes)
+            loss, n_names = self.loss(training), len(training.classes)
             codes = map(loss.codes, training.truths)
             rarest = max(np.bincount(c[c >= 0], minlength=n_names).min() for c in codes)
             start[-1] += self.loss_scale * loss.weight * rarest * (1.0 + 1e-6)
         return start
+
+
+def _mean(rows: NDArray, chosen: NDArray, shares: NDArray | None) -> NDArray:
+    """Compute the mean of the chosen rows, which may have weights (T,)."""
+    if shares is None:
+        return rows[chosen].mean(axis=0)
+    return np.average(rows[chosen], axis=0, weights=shares[chosen])
