@@ -20,6 +20,7 @@ from metriclearn.datasets.files import ENDINGS, new_folder, read_labeled, sequen
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
+from metriclearn.running.npz import read_npz
 
 
 class LazyArrays(Sequence[NDArray]):
@@ -109,13 +110,12 @@ class SequenceFolder(_OnDisk):
 def _read(label: str, part: str, file: str) -> NDArray:
     """Read the features (``part="X"``) or the labels (``part="y"``) of a file."""
     path, kind = Path(file), Path(file).suffix.lower()
-    with reading(path, "a sequence with labels", TypeError):
+    with reading(path, "a sequence with labels", TypeError, RuntimeError):
         if kind == ".npy":
             array = path if part == "X" else path.with_suffix(".labels.npy")
             return np.load(array, mmap_mode="r", allow_pickle=False)
         if kind == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return arrays[part]
+            return read_npz(path, [part])[part]
         if kind == ".zarr":
             zarr = optional("zarr", "dask")
             return np.asarray(zarr.open_group(file, mode="r")[part])

@@ -17,11 +17,11 @@ from tarfile import TarError
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
+from metriclearn.running.npz import read_npz
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,8 +251,8 @@ def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
 def read_arrays(path: Path) -> dict[str, NDArray]:
     """Read all arrays of an npz file. Raises ValueError if the file is damaged."""
     needed = "an npz file of plain arrays"
-    with reading(path, needed, TypeError), np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
+    with reading(path, needed, TypeError, RuntimeError):
+        return read_npz(path)
 
 
 def read_table(path: Path, columns: Mapping[str, type | None]) -> pd.DataFrame:

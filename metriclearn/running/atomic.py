@@ -21,6 +21,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.npz import read_npz
+
 try:
     import fcntl
 except ImportError:  # on Windows, where an open file cannot be removed
@@ -235,8 +237,8 @@ class Checkpoint:
         if not os.path.exists(self.path):
             return {}
         needed = f"a checkpoint of {self.who} (remove it to start afresh)"
-        with reading(self.path, needed, Exception), np.load(self.path, allow_pickle=False) as file:
-            state = dict(file)
+        with reading(self.path, needed, Exception):
+            state: dict[str, Any] = read_npz(self.path, largest=np.inf)
             identity = str(state.pop("identity"))
         if identity != self.identity:
             raise ValueError(

@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import partial
 from importlib import import_module
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
 from metriclearn.running.atomic import replacing
+from metriclearn.running.npz import TooLarge, check_contents, read_npz
 
 # Raised whenever a change makes older files unreadable.
 _FORMAT = 5
@@ -111,7 +114,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is damaged, was not written by :func:`save`, or has another format.
+        If the file is damaged, was not written by :func:`save`, has another format, or expands to
+        more than 1 GB, or to more than 64 MB and 100 times its size.
     ImportError
         If a package that the estimator needs is missing, such as torch for encoders, or if the
         class of an encoder is missing.
@@ -128,14 +132,13 @@ def load(path: str | os.PathLike[str]) -> Any:
             "add the name of the file."
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
-            text = str(file["metriclearn"])
-            # unused arrays are not read, because a small file can hold gigabytes of zeros
-            arrays = {name: file[name] for name in file.files if f'"{name}"' in text}
-            digest = str(file["digest"]) if "digest" in file.files else None
+        text = str(read_npz(path, ["metriclearn"])["metriclearn"])
         document = json.loads(text)
         version = int(document["format"])
-    except PermissionError:
+        # unused arrays are not read
+        arrays = read_npz(path, ["digest", *_names_of_arrays(document)])
+        digest = str(arrays.pop("digest", None))
+    except (PermissionError, TooLarge):
         raise
     except Exception as error:  # a damaged archive can fail in many ways
         raise ValueError(
@@ -355,6 +358,15 @@ def _decode(value: Any, parts: _Parts) -> Any:
     raise ValueError(f"unknown kind {kind!r}")
 
 
+def _names_of_arrays(value: Any) -> set[str]:
+    """Return the names of all arrays to which a document refers."""
+    if isinstance(value, dict):
+        content = value.get("array")
+        own = {content} if isinstance(content, str) else set()
+        return own.union(*map(_names_of_arrays, value.values()))
+    return set().union(*map(_names_of_arrays, value)) if isinstance(value, list) else set()
+
+
 def _is_from_scikit_learn(value: Any) -> bool:
     """Return whether an object is an estimator whose class scikit-learn itself defines."""
     return isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn.")
@@ -391,7 +403,11 @@ def _from_bytes(dumped: np.ndarray) -> Any:
     """
     from skops import io
 
-    estimator = io.loads(dumped.tobytes(), trusted=_TRUSTED)
+    content = dumped.tobytes()
+    with ZipFile(BytesIO(content)) as archive:
+        sizes = [member.file_size for member in archive.infolist()]
+    check_contents("A classifier", sum(sizes), len(content))
+    estimator = io.loads(content, trusted=_TRUSTED)
     for part in _parts(estimator, set()):
         kind = f"{type(part).__module__}.{type(part).__qualname__}"
         if kind == _TREE:

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metriclearn as ml
+from metriclearn.datasets import SequenceFolder
 from metriclearn.datasets.formats import FORMATS, read_labels, write_file
+from metriclearn.datasets.registry import read_arrays
 from metriclearn.integrations.label_studio_json import read_tasks, write_tasks
 from metriclearn.running.atomic import Checkpoint
 from tests.adversarial.callables import LABELS, X
@@ -133,6 +135,33 @@ def test_members_that_nothing_refers_to_are_not_read(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6
+
+
+@pytest.mark.parametrize("kind", ["model", "table", "sequence"])
+def test_contents_are_measured_before_they_are_read(kind: str, tmp_path: Path) -> None:
+    """A small file that expands to more than 64 MB, and a member that is no array, are refused."""
+    path = tmp_path / "model.npz"
+    path.write_bytes(contents(tmp_path)["model"])
+    use = {
+        "model": lambda: ml.load(path),
+        "table": lambda: read_arrays(path),
+        "sequence": lambda: SequenceFolder(tmp_path, pattern="model.npz").sequences[0],
+    }[kind]
+    head = io.BytesIO()
+    form = {"descr": "<f8", "fortran_order": False, "shape": (10_000_000,)}
+    np.lib.format.write_array_header_1_0(head, form)
+    for content, sentence in (
+        (head.getvalue() + bytes(80_000_000), "expands to 80 MB, and at most 64 MB are read"),
+        (b"hello", "damaged or of another kind|cannot be read as"),
+    ):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr("X.npy" if kind == "sequence" else "metriclearn.npy", content)
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=sentence):
+            use()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20e6
 
 
 def _save_for_ever(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sound, pictures and their settings that no features can be made of are refused in a sentence."""
 
 import re
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -103,3 +104,13 @@ class Shortest:
 
     def transform(self, X: Any) -> Any:
         return np.full((len(X), 1), float(X.shape[1]))
+
+
+@pytest.mark.parametrize(("rate", "bits"), [(1, 16), (0, 16), (16000, 0)])
+def test_headers_that_no_sound_has(rate: int, bits: int, tmp_path: Any) -> None:
+    form = struct.pack("<HHIIHH", 1, 1, rate, rate * bits // 8, bits // 8, bits)
+    body = b"WAVEfmt " + struct.pack("<I", 16) + form + b"data" + struct.pack("<I", 800)
+    path = tmp_path / "odd.wav"
+    path.write_bytes(b"RIFF" + struct.pack("<I", len(body) + 800) + body + bytes(800))
+    with pytest.raises(ValueError, match=r"odd\.wav' has .* by its header"):
+        AudioFeatures(4.0).extract(path)

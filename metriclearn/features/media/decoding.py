@@ -23,6 +23,8 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".m4a", ".aac", ".ai
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
+_LOWEST_RATE = 16  # samples per second
+_SAMPLES = (1, 3, 0xFFFE)  # Wave formats that store each sample on its own
 _MISCOUNTED = 64  # bytes by which the length in a header may be wrong
 
 
@@ -45,7 +47,7 @@ def audio_blocks(
         soundfile.info(os.fspath(path))
     except soundfile.LibsndfileError:  # an unknown format
         read = _av_blocks
-    with reading(path, "sound", RuntimeError):
+    with reading(path, "sound", RuntimeError, *_errors_of_av()):
         for block in read(checked, sampling_rate, seconds):
             if not np.isfinite(block).all():
                 raise ValueError(
@@ -83,7 +85,8 @@ def video_frames(
         If the file is empty or damaged, or holds no pictures.
     """
     checked, current, now, given = _existing(path), None, 0.0, 0
-    with reading(path, "video"), optional("av", "video").open(os.fspath(checked)) as container:
+    av = optional("av", "video")
+    with reading(path, "video", *_errors_of_av()), av.open(os.fspath(checked)) as container:
         if not container.streams.video:
             raise ValueError(
                 f"{os.fspath(path)!r} has no video track; use its sound alone (AudioFeatures, "
@@ -126,7 +129,8 @@ def duration(path: PathLike) -> float:
         import soundfile
 
         return float(soundfile.info(name).duration)
-    with reading(path, "a recording"), optional("av", "video").open(name) as container:
+    av = optional("av", "video")
+    with reading(path, "a recording", *_errors_of_av()), av.open(name) as container:
         return (container.duration or 0) / 1e6
 
 
@@ -136,14 +140,23 @@ def _existing(path: PathLike) -> Path:
         raise FileNotFoundError(f"{os.fspath(path)!r} is not an existing file; check the name.")
     if checked.stat().st_size == 0:
         raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
-    _refuse_cut_off(checked)
+    _refuse_header(checked)
     return checked
 
 
-def _refuse_cut_off(path: Path) -> None:
-    """Refuse a Wave or AIFF file that is shorter than its header says.
+def _errors_of_av() -> tuple[type[Exception], ...]:
+    """Return the base of PyAV's errors, if PyAV is installed."""
+    with suppress(ImportError):
+        from av.error import FFmpegError
 
-    libsndfile would read such a file without an error.
+        return (FFmpegError,)
+    return ()
+
+
+def _refuse_header(path: Path) -> None:
+    """Refuse a Wave or AIFF file that is shorter than its header says, or no sound by its header.
+
+    libsndfile would read a short file without an error, and resample a few samples to gigabytes.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -153,6 +166,17 @@ def _refuse_cut_off(path: Path) -> None:
             return
         while len(chunk := file.read(8)) == 8:
             written, here = int.from_bytes(chunk[4:], order), size - file.tell()
+            if chunk[:4] == b"fmt ":
+                form = file.read(16)
+                rate, bits = int.from_bytes(form[4:8], order), int.from_bytes(form[14:16], order)
+                file.seek(-len(form), os.SEEK_CUR)
+                coded = int.from_bytes(form[:2], order) not in _SAMPLES
+                if rate < _LOWEST_RATE or not (coded or bits):
+                    raise ValueError(
+                        f"{os.fspath(path)!r} has {rate} samples a second of {bits} bits by its "
+                        f"header, and sound needs at least {_LOWEST_RATE} samples of 1 bit; export "
+                        "it again."
+                    )
             if chunk[:4] in (b"data", b"SSND"):
                 # programs that write to a pipe leave 0, 0x7FFF… or 0xFFFF… there
                 if here + _MISCOUNTED < written and written >> 16 not in (0x7FFF, 0xFFFF):
