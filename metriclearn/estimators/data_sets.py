@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import real_array
+from metriclearn.running.parameters import real_array, text
 from metriclearn.running.stored import StoredArrays
 from metriclearn.views.columns import (
     Measures,
@@ -51,16 +51,20 @@ class DataSets:
         Stored arrays are read only when they are needed, see :mod:`metriclearn.running.stored`.
     single : bool
         Whether the user passed one (T, P) array. If so, methods return one result, not a list.
-    feature_names : array of str or None
-        Names of the columns if the user passed data frames, else None.
+    feature_names : array of str, int or tuple, or None
+        Names of the columns if the user passed data frames whose columns are not just numbered,
+        else None.
     executor : Executor, optional
         Reads stored arrays and computes their lengths and scales.
+    numbered : bool
+        Whether the user passed data frames whose columns are numbered 0 … P − 1.
     """
 
     arrays: StoredArrays | list[NDArray[np.float64]]
     single: bool
     feature_names: NDArray | None
     executor: Executor | None = field(default=None, kw_only=True)
+    numbered: bool = field(default=False, kw_only=True)
     items: ClassVar[str] = "samples"
     # Added to the error message if the number of features differs from that in fitting.
     remedy: ClassVar[str] = ""
@@ -204,16 +208,38 @@ def read_data_sets(
         n_features = arrays[0].shape[1] if arrays else None
         arrays.append(checked(place, item, n_features=n_features))
         columns = getattr(item, "columns", None)
-        names = None if columns is None else np.asarray(columns, dtype=object)
-        if names is None or not all(isinstance(name, str) for name in names):
+        if columns is None:
             continue
+        names = _names_of(columns)
         first = names if i == 0 else first
-        if first is not None and list(names) != list(first):
+        if first is not None and _are_others(names, first):
             raise ValueError(
                 f"{who} needs the same feature names in the same order, but data set {i} has "
                 f"{list(names)[:5]} where data set 0 has {list(first)[:5]}."
             )
-    return DataSets(arrays, single, first)
+    numbered = first is not None and _is_numbered(first)
+    return DataSets(arrays, single, None if numbered else first, numbered=numbered)
+
+
+def _names_of(columns: Any) -> NDArray[Any]:
+    """Return the names of the columns of a data frame: texts, numbers or tuples, (P,)."""
+    names = np.empty(len(columns), dtype=object)
+    for i, name in enumerate(columns):
+        name = name.item() if isinstance(name, np.generic) else name
+        names[i] = name if isinstance(name, (str, int, tuple)) else str(name)
+    return names
+
+
+def _is_numbered(names: NDArray) -> bool:
+    """Tell whether columns have the numbers 0 … P − 1, as those of a table without names."""
+    return list(names) == list(range(len(names)))
+
+
+def _are_others(names: NDArray, known: NDArray) -> bool:
+    """Tell whether names differ, or have another order. Numbers 0 … P − 1 may be no names."""
+    given, expected = list(map(text, names)), list(map(text, known))
+    unnamed = _is_numbered(names) or _is_numbered(known)
+    return given != expected and not (unnamed and set(given) != set(expected))
 
 
 def check_features(estimator: Any, data: Data) -> Data:
@@ -234,9 +260,10 @@ def check_features(estimator: Any, data: Data) -> Data:
             f"X has {data.n_features} features, but {who} is expecting {expected} features as "
             f"input.{data.remedy or one * (data.n_features == 1)}"
         )
-    fitted = getattr(estimator, "feature_names_in_", None)
-    names = data.feature_names
-    if fitted is not None and names is not None and list(fitted) != list(names):
+    numbers = np.arange(expected, dtype=object)
+    fitted = getattr(estimator, "feature_names_in_", numbers)
+    names = numbers if getattr(data, "numbered", False) else data.feature_names
+    if names is not None and _are_others(names, fitted):
         raise ValueError(
             f"{who} needs the feature names it was fitted with, in that order; the "
             "feature names should match those that were passed during fit."

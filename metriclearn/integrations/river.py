@@ -24,7 +24,7 @@ class StreamingChangePointDetector:
     segmenter : fitted segmenter
         A segmenter such as :class:`~metriclearn.ChangePointMetricLearner`. The values of a sample
         are used in the order of the segmenter's ``feature_names_in_`` or, without them, in the
-        order of the dictionary.
+        order of the dictionary, which must be the same in all samples.
     max_delay : int, optional
         See :class:`~metriclearn.SegmenterStream`.
 
@@ -38,7 +38,8 @@ class StreamingChangePointDetector:
     Raises
     ------
     ValueError
-        If the segmenter cannot follow streams, or if a sample lacks a feature of the training.
+        If the segmenter cannot follow streams, or if a sample lacks a feature of the training, or
+        has other names than the first sample where the segmenter knows no names.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class StreamingChangePointDetector:
         self.stream_ = segmenter.stream(max_delay)
         self.changes: list[int] = []
         self._n_final = 0
+        self._names: list[Any] | None = None
 
     @property
     def drift_detected(self) -> bool:
@@ -85,7 +87,16 @@ class StreamingChangePointDetector:
         return self._n_final + len(found.ends) + len(pending.ends) - 1
 
     def _row(self, x: Mapping[Any, float]) -> Any:
-        names = getattr(self.segmenter, "feature_names_in_", list(x))
+        given = list(x)
+        names = getattr(self.segmenter, "feature_names_in_", None)
+        if names is None:
+            names = self._names = given if self._names is None else self._names
+            if given != names:
+                raise ValueError(
+                    f"StreamingChangePointDetector needs the features {names[:5]} in this order in "
+                    "every sample, because the segmenter was fitted to arrays without names, got "
+                    f"{given[:5]}; fit it to data frames, and the names of columns decide."
+                )
         lacking = [name for name in names if name not in x]
         if lacking:
             raise ValueError(

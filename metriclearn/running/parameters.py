@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 import sys
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -300,6 +301,17 @@ def whole(value: Any) -> Any:
     Sums and products of numbers of a short type such as uint8 would wrap around.
     """
     return np.asarray(value).astype(np.int64) if np.ndim(value) else int(value)
+
+
+def text(value: Any) -> Any:
+    """Return the form in which a text is compared: composed (NFC), without blanks at its ends.
+
+    Texts that people see as equal have the same form. Anything else, such as a number, is returned
+    as it is, and a tuple with the forms of its items.
+    """
+    if isinstance(value, tuple):
+        return tuple(map(text, value))
+    return unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else value
 
 
 class Of(Needs):

@@ -151,6 +151,32 @@ def test_feature_names_of_frames() -> None:
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        ["speed", "heart"],
+        [0, 1],
+        [7, 3],
+        pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")]),
+        pd.to_datetime(["2020-01-02", "2020-01-01"]),
+    ],
+)
+def test_names_of_columns_decide_not_positions(names) -> None:
+    fitted = ml.baselines.TunedSegmenter(penalty=1.0).fit([pd.DataFrame(A, columns=names)])
+    fitted.predict(pd.DataFrame(B, columns=names))
+    fitted.predict(B)
+    fitted.predict(pd.DataFrame(B))
+    with assert_refused("needs the feature names it was fitted with, in that order"):
+        fitted.predict(pd.DataFrame(B, columns=names).iloc[:, ::-1])
+
+
+def test_names_that_look_equal_are_equal() -> None:
+    """One is composed, the other is not, and has a blank at its end."""
+    pairs = zip((A, B), ("Zo\u00eb", "Zoe\u0308 "))
+    frames = [pd.DataFrame(array, columns=[name, "x"]) for array, name in pairs]
+    assert read_data_sets("Learner", frames).feature_names.tolist() == ["Zo\u00eb", "x"]
+
+
+@pytest.mark.parametrize(
     ("X", "message"),
     [
         ([], "at least one data set, got an empty list"),

@@ -36,3 +36,11 @@ def test_features_are_found_by_name() -> None:
     np.testing.assert_allclose(detector.stream_.offset_, [0.0, 1.0])
     with pytest.raises(ValueError, match="the feature 'b' in every sample"):
         detector.learn_one({"a": 1.0})
+
+
+@pytest.mark.parametrize("sample", [{"b": 1.0, "a": 0.0}, {"a": 0.0, "c": 1.0}, {"a": 0.0}])
+def test_without_names_the_order_is_that_of_the_first_sample(sample) -> None:
+    detector = StreamingChangePointDetector(TunedSegmenter(penalty=2.0).fit([X]))
+    detector.learn_one({"a": 0.0, "b": 1.0})
+    with pytest.raises(ValueError, match=r"needs the features \['a', 'b'\] in this order"):
+        detector.learn_one(sample)
