@@ -1,5 +1,6 @@
 """Warm-started paths and the learner that chooses its strength by cross-validation."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -202,7 +203,8 @@ def test_cross_validation_that_is_interrupted_is_whole_or_changes_nothing() -> N
     for at in range(1, counter.rounds + 1):
         one = model(InterruptAt(at))
         before = dict(vars(one))
-        with pytest.warns() as noted:
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
             try:
                 one.fit(XS[:4], YS[:4])
             except KeyboardInterrupt:
