@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from metriclearn.running.extras import optional
+from metriclearn.running.requests import TooLong, read_body
 
 _LARGEST_BODY = 4_000_000  # bytes
 HEADERS = {
@@ -66,8 +67,9 @@ class Guard:
             return
         try:
             self._check(scope)
-            body = await self._body(receive)
-        except Refusal as refusal:
+            body = await read_body(scope, receive, _LARGEST_BODY)
+        except (Refusal, TooLong) as error:
+            refusal = error if isinstance(error, Refusal) else Refusal(413, str(error))
             await _refused(scope, refusal)(scope, receive, send)
             return
         if not scope["path"].startswith(f"/{self.token}/"):  # without its last character, or a code
@@ -97,19 +99,6 @@ class Guard:
         valid = [self.token] + ([self.code] if self.code else [])
         if not any(secrets.compare_digest(first.encode(), one.encode()) for one in valid):
             raise Refusal(403, _WRONG_TOKEN)
-        length = headers.get(b"content-length", ["0"])[0]
-        if not length.isdigit() or int(length) > _LARGEST_BODY:
-            raise Refusal(413, f"A request may have at most {_LARGEST_BODY} bytes.")
-
-    async def _body(self, receive: Any) -> bytes:
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > _LARGEST_BODY:  # chunked requests have no content-length
-                raise Refusal(413, f"A request may have at most {_LARGEST_BODY} bytes.")
-            if not message.get("more_body"):
-                return body
 
 
 def _refused(scope: Any, refusal: Refusal) -> Any:

@@ -42,8 +42,13 @@ from metriclearn.running.atomic import locked, reading, replacing
 from metriclearn.running.command_line import command_line
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import Positive, needs
+from metriclearn.running.requests import TooLong, read_body
 
 _LOGGER = logging.getLogger(__name__)
+_LARGEST_BODY = 16_000_000  # bytes
+# Errors that contents of a request cause, such as JSON of many levels or integers of many digits.
+_REFUSED = (ArithmeticError, AttributeError, ImportError, LookupError, OSError, RecursionError)
+_REFUSED += (TypeError, ValueError)
 _UNKNOWN = "unknown"  # label of time in no region
 _LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 _EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINING")
@@ -405,11 +410,13 @@ def application(backend: Backend) -> Any:
             if request.headers.get("content-type", "").partition(";")[0] != "application/json":
                 return answer({"error": "The content type needs to be application/json."}, 415)
             try:
-                given = await request.json()
+                given = json.loads(await read_body(request.scope, request.receive, _LARGEST_BODY))
                 if not isinstance(given, Mapping):
                     raise ValueError("A request needs to be a JSON object.")
                 content, status = await in_thread(function, given)
-            except (ValueError, TypeError, KeyError, OSError, ImportError) as error:
+            except TooLong as error:
+                return answer({"error": str(error)}, 413)
+            except _REFUSED as error:
                 return answer({"error": " ".join(str(error).split())}, 422)
             return answer(content, status)
 

@@ -360,6 +360,26 @@ def test_requests_that_cannot_be_meant_are_refused(ask: Any, tmp_path: Path) -> 
     assert not list(tmp_path.rglob("*.json"))
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {"Content-Length": str(17_000_000)}, 413),
+        (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, {}, 422),
+        (b'{"tasks": [3], "label_config": "<View/>"}', {}, 422),
+        (b'{"tasks": 1e999, "project": ' + b"9" * 400 + b"}", {}, 422),
+    ],
+)
+def test_bodies_are_limited_before_they_are_read(
+    tmp_path: Path, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    with serving(lambda _: application(Backend(tmp_path))) as (port, _):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        given = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+        connection.request("POST", "/predict", body, given | headers)
+        assert connection.getresponse().status == status
+        connection.close()
+
+
 def test_annotations_that_hold_no_boundary_wait(tmp_path: Path, truths: Any) -> None:
     backend = Backend(tmp_path)
     assert "No task has" in backend.fit("START_TRAINING", {"project": PROJECT})["waiting"]
