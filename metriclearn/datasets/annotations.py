@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.text_tables import lacks, text_rows
 from metriclearn.running.atomic import replacing
+from metriclearn.running.parameters import text
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")
@@ -123,8 +124,8 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
         if column not in header:
             raise lacks(path, column, header, "name the columns recording and group")
     filled = [dict(zip(header, row + [""] * len(header))) for _, row in rows]
-    pairs = {(row["recording"], row["group"]) for row in filled}
-    groups = dict(pairs)
+    pairs = {text((row["recording"], row["group"])) for row in filled}
+    groups, recordings = dict(pairs), list(map(text, recordings))
     if lacking := sorted({one for one in recordings if not groups.get(one)}):
         raise ValueError(
             f"{name!r} needs columns recording and group with a line for every recording, but has "
@@ -140,6 +141,15 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
     return [groups[one] for one in recordings]
 
 
+def named_as(tables: dict[str, list[Segment]], names: Iterable[str]) -> dict[str, list[Segment]]:
+    """Give recordings in a table the names that they have elsewhere, such as those of their files.
+
+    Names that people see as equal are equal, see :func:`~metriclearn.running.parameters.text`.
+    """
+    known = {text(name): name for name in names}
+    return {known.get(text(name), name): segments for name, segments in tables.items()}
+
+
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
     """Sort the segments of every recording by time, in place, and check that they do not overlap.
 
@@ -153,7 +163,7 @@ def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list
     Returns
     -------
     dict
-        The same tables.
+        The same tables, in which labels that people see as equal are equal.
 
     Raises
     ------
@@ -173,7 +183,7 @@ def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list
     """
     name = os.fspath(path)
     for recording, segments in tables.items():
-        segments.sort()
+        segments[:] = sorted((start, end, text(label)) for start, end, label in segments)
         if not segments:
             raise ValueError(f"{name!r} has no segments of {recording!r}; label some.")
         for start, end, label in segments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -17,7 +17,7 @@ from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.datasets.text_tables import lacks, read_text_table
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import OneOf, Text, needs
+from metriclearn.running.parameters import OneOf, Text, needs, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,8 @@ def load_files(
     folder = Path(path)
     files = sequence_files("load_files", folder, pattern, ENDINGS)
     read = [read_labeled(file, label, group) for file in files]
+    first = [*read[0][0].columns, *ignore]
+    read = [(columns_as(features, first), *rest) for features, *rest in read]
     columns = list(dict.fromkeys(str(name) for features, _, _ in read for name in features.columns))
     if not set(ignore) < set(columns):
         raise ValueError(
@@ -266,14 +268,15 @@ def read_labeled(
     pd = optional("pandas", "tables")
     special = [label, *([group] if group else [])]
     table, arrays = read_columns(file, dtype=dict.fromkeys(special, str))
+    table = columns_as(table, special)
     if file.suffix.lower() == ".npz":
         with reading(file, "arrays X (T, P) and y (T,)"):
-            return table, arrays["y"], str(arrays.get("group", file.stem))
+            return table, _forms(arrays["y"]), text(str(arrays.get("group", file.stem)))
     for column in special:
         if column not in table.columns:
             remedy = "name the column of the labels (label=…, --label)"
             raise lacks(file, column, table.columns, remedy)
-        blank = (table[column].isna() | (table[column].astype(str) == "")).to_numpy()
+        blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
         if blank.any():
             raise ValueError(
                 f"{os.fspath(file)!r} has no value in row {blank.argmax() + 1} of column "
@@ -282,16 +285,31 @@ def read_labeled(
             )
     if table.empty or table.shape[1] == len(special):
         raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")
-    groups = table[group].astype(str).unique().tolist() if group else [file.stem]
+    groups = sorted(set(map(text, table[group].astype(str)))) if group else [file.stem]
     if len(groups) > 1:
         raise ValueError(f"{os.fspath(file)!r} needs one group in column {group!r}, got {groups}.")
     labels = table[label].to_numpy()
     if pd.api.types.is_string_dtype(table[label]):
-        labels = labels.astype(np.str_)
-    text = file.suffix.lower() in SEPARATORS
-    if text and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels):
+        labels = _forms(labels.astype(np.str_))
+    if file.suffix.lower() in SEPARATORS and all(
+        re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels
+    ):
         labels = labels.astype(np.int64)
     return table.drop(columns=special), labels, groups[0]
+
+
+def columns_as(table: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
+    """Give columns that people see as named so the given names, unless two of them are."""
+    wanted = {text(name): name for name in names}
+    seen = list(map(text, table.columns))
+    if len(set(seen)) < len(seen):
+        return table
+    return table.set_axis([wanted.get(a, b) for a, b in zip(seen, table.columns)], axis=1)
+
+
+def _forms(labels: NDArray) -> NDArray:
+    """Return labels in the form in which texts are compared."""
+    return np.array(list(map(text, labels.tolist()))) if labels.dtype.kind == "U" else labels
 
 
 def read_features(
@@ -333,6 +351,7 @@ def read_features(
     """
     pd = optional("pandas", "tables")
     table, _ = read_columns(path)
+    table = columns_as(table, ["label", *ignore] if names is None else names)
     if names is None:
         table = table.drop(columns=["label", *ignore], errors="ignore")
     elif missing := [name for name in names if name not in table.columns]:

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from metriclearn.datasets.annotations import Segment, numbered, row_labels
+from metriclearn.datasets.annotations import Segment, named_as, numbered, row_labels
 from metriclearn.datasets.files import ENDINGS, read_features, sequence_files
 from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
+from metriclearn.running.parameters import text
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # increased when an extractor's results change, so that features are computed again
@@ -136,8 +137,12 @@ def load_recordings(
     >>> data = load_recordings("shows", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     folder = Path(root)
-    tables, files = read_labels(folder / segments), recording_files(folder)
-    chosen = sorted(tables) if recordings is None else list(recordings)
+    files = recording_files(folder)
+    tables = named_as(read_labels(folder / segments), files)
+    chosen = sorted(tables)
+    if recordings is not None:
+        forms = {text(name): name for name in tables}
+        chosen = [forms.get(text(name), name) for name in recordings]
     if unknown := sorted(set(chosen) - set(tables)):
         raise ValueError(
             f"{os.fspath(folder / segments)!r} has segments of {sorted(tables)[:10]}, but not of "
@@ -209,6 +214,7 @@ def load_tables(
     tables = read_labels(folder / segments)
     inside = sequence_files("load_tables", folder, None, ENDINGS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
+    tables = named_as(tables, [*files, *recording_files(folder)])
     # the label page may have saved segments of sound and video in the same table
     chosen = sorted(set(tables) - (set(recording_files(folder)) - set(files)))
     _need(folder, segments, chosen or sorted(tables), files, "a table")
