@@ -14,7 +14,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self
 
 from metriclearn.datasets.annotations import (
     Segment,
+    named_as,
     read_segments,
     segments_text,
 )
@@ -239,6 +240,7 @@ class Project:
 
     def __post_init__(self) -> None:
         self.lock = Lock()
+        self._read_stamp = (0, 0, 0)
         self.file = file_of(self.folder, self.tier, FILE)
         self.table = file_of(self.folder, self.tier, TABLE)
 
@@ -280,6 +282,25 @@ class Project:
         self.labels, self.annotations, self.annotators = labels, annotations, annotators
         self.curve, self.revision, self.seen = curve, revision, content
         return self
+
+    def refresh(self) -> bool:
+        """Read what another server of this folder has saved. Returns whether there was something.
+
+        An edit by hand keeps the revision number, and a file may be damaged. The next change tells.
+        """
+        with suppress(OSError, ValueError, TypeError), self.lock:
+            stamp = self._stamp()
+            if stamp != self._read_stamp:
+                self._read_stamp = stamp
+                if read_project(self.folder, self.tier)["revision"] > self.revision:
+                    self.load()
+                    return True
+        return False
+
+    def _stamp(self) -> tuple[int, int, int]:
+        """Return numbers that change whenever the file is replaced or edited."""
+        found = self.file.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _annotations_of(self, name: str, given: Any) -> list[Annotation]:
         """Check the annotations of a recording from the file."""
@@ -510,10 +531,11 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
         has_table = segments != TABLE or (folder / segments).is_file()
         tables = others and has_table and not recording_files(folder)
         return "tables" if tables else None, None, None, None
-    spans = read_segments(folder / segments)
+    files = recording_files(folder)
+    spans = named_as(read_segments(folder / segments), files)
     any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
     unknown = UNKNOWN if any_unknown else None
-    if features == "tables" or not set(spans) & set(recording_files(folder)):
+    if features == "tables" or not set(spans) & set(files):
         return "tables", project.get("rate"), project.get("ignore"), unknown
     return project.get("features"), project.get("media_rate"), None, unknown
 

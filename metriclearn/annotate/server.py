@@ -42,7 +42,13 @@ from metriclearn.annotate.project import (
 )
 from metriclearn.annotate.shown import divided_segments, merged_segments
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
-from metriclearn.datasets.annotations import Segment, read_segments, row_labels, segments_text
+from metriclearn.datasets.annotations import (
+    Segment,
+    named_as,
+    read_segments,
+    row_labels,
+    segments_text,
+)
 from metriclearn.datasets.formats import FORMATS, Format, read_file, write_file
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
@@ -50,6 +56,7 @@ from metriclearn.running.extras import optional
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
+_LOOK = 1.0  # seconds until the page sees what another server has saved
 _TICK = 0.03
 _STATIC = {
     "index.html": "text/html",
@@ -159,8 +166,14 @@ class Page:
         project = Project(self.folder, seconds, name, settings=settings).load()
         return Page(self.folder, list(self.recordings.values()), project, self.tiers)
 
+    def refresh(self) -> None:
+        """Read what another server of the folder has saved, and learn from it."""
+        if self.project.refresh():
+            self.loop.wake()
+
     def annotated(self) -> dict[str, Any]:
         """Return the annotations and labels of this tier, and their revision."""
+        self.refresh()
         with self.project.lock:
             annotations = {
                 name: [one.as_json() for one in many]
@@ -180,11 +193,15 @@ class Page:
         """
         serial = _number(request, "serial")
         deadline = time.monotonic() + _PATIENCE
+        look, revision = 0.0, self.project.revision
         while self.loop.learned["serial"] == serial and time.monotonic() < deadline:
-            if self.is_closing:
+            if self.is_closing or self.project.revision > revision:
                 break
+            if time.monotonic() > look:
+                look = time.monotonic() + _LOOK
+                await optional("starlette.concurrency", "label").run_in_threadpool(self.refresh)
             await asyncio.sleep(_TICK)
-        return answer(self.loop.learned)
+        return answer({**self.loop.learned, "saved": self.project.revision})
 
     def change(self, request: Any, body: bytes) -> Any:
         """Check the annotations and labels that the page sent, and save them."""
@@ -460,7 +477,8 @@ def _begin_with_table(project: Project) -> None:
         return
     if table.resolve().parent != project.folder.resolve():
         raise ValueError(f"{str(table)!r} is a link out of the folder; copy the file into it.")
-    spans, seconds = read_segments(table), project.seconds
+    seconds = project.seconds
+    spans = named_as(read_segments(table), seconds)
     if others := sorted(set(spans) - set(seconds)):
         warnings.warn(
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "

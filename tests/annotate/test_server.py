@@ -13,7 +13,7 @@ import pytest
 
 import metriclearn
 from metriclearn.__main__ import main
-from metriclearn.annotate.project import read_project
+from metriclearn.annotate.project import read_annotations, read_project
 from metriclearn.annotate.server import application, open_page
 from metriclearn.annotate.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments
@@ -364,6 +364,16 @@ def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
     assert status == 409
     assert content["annotations"]["one"][-1]["end"] == 6.5
     assert server.change(1, one=[])[0] == 200
+
+
+def test_what_another_server_saves_is_shown(server: Server) -> None:
+    other = open_page(server.folder, lambda *_: None)
+    other.project.change(0, {"one": read_annotations(SEGMENTS, 9.0)}, ["x"])
+    begun, serial = time.monotonic(), server.page.loop.learned["serial"]
+    answer = json.loads(server.ask("GET", f"/{TOKEN}/api/learned/{serial}")[1])
+    assert answer["saved"] == 1
+    assert time.monotonic() < begun + 2.0
+    assert _states(server.folder)[0]["annotations"]["one"] == SEGMENTS
 
 
 def test_a_table_edited_later_is_kept(server: Server) -> None:

@@ -664,10 +664,10 @@ async function listen() {
         if (!content.suggestions?.length && content.busy) content.suggestions = state.learned.suggestions ?? [];
         else state.asked = -1;
         state.learned = { suggestions: [], recordings: {}, curve: [], ...content };
-        if (content.revision > state.revision && !saver.sending) { // another window has saved
-          const { ok: isRead, content: theirs } = await call("api/project");
-          if (isRead && theirs.revision > state.revision && !saver.sending) saver.merge(theirs);
-        }
+      }
+      if (content.saved > state.revision && !saver.sending) { // another window has saved
+        const { ok: isRead, content: theirs } = await call("api/project");
+        if (isRead && theirs.revision > state.revision && !saver.sending) saver.merge(theirs);
       }
       refresh();
       patience = 500;
