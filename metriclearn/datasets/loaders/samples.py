@@ -68,7 +68,8 @@ def of_scikit_learn(name: str, root: PathLike | None) -> LabeledTable:
     X, y = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target_names)[bunch.target]
     varies = np.flatnonzero(np.ptp(X, axis=0) > 0)
     names = [str(bunch.feature_names[i]).replace("_", " ") for i in varies]
-    return LabeledTable(name, X[:, varies], y, names)
+    X = X if len(varies) == X.shape[1] else X[:, varies]  # the order in memory moves last bits
+    return LabeledTable(name, X, y, names)
 
 
 def read_samples(
