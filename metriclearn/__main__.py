@@ -147,7 +147,6 @@ def fit(
     from metriclearn.datasets.recordings import load_tables
     from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter, in_words
     from metriclearn.running.atomic import writable
-    from metriclearn.running.times import rate_of
 
     writable(out)  # before anything is learned
     extractor = None
@@ -156,10 +155,8 @@ def fit(
     unknown = unknown or page[3]
     left_out = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
-    times: dict[str, Times] = {}
-    if time and not rate and not recorded:
-        times = _times_of("fit", folder, time, segments)
-        rate = rate_of(list(times.values()), time)
+    given = None if rate or recorded else time
+    times, rate = _times_of("fit", folder, given, rate, segments)
     if features == "tables":
         _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
         data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap, times=times)
@@ -173,9 +170,8 @@ def fit(
         data = replace(data, groups=read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    model = RecordingSegmenter(
-        extractor, learner, rate=rate or 1.0, time=time if times else None, tolerance=tolerance
-    )
+    more = {"time": given, "tolerance": tolerance}
+    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, **more)
     model.fit(data).save(out)
     _print(in_words(model))
     print(f"Model: {out}")
@@ -317,12 +313,8 @@ def compare(
     """
     from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
     from metriclearn.indices.summary import compare_times
-    from metriclearn.running.times import rate_of
 
-    times: dict[str, Times] = {}
-    if time and not rate:
-        times = _times_of("compare", truth, time)
-        rate = rate_of(list(times.values()), time)
+    times, rate = _times_of("compare", truth, None if rate else time, rate)
     left_out = [column for column in (time, *(ignore or [])) if column]
     true, pred = _segments_of(truth, label, rate, left_out, times), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
@@ -416,12 +408,21 @@ def _segments_of(
     return {name: spans for file in files for name, spans in read_labels(file).items()}
 
 
-def _times_of(who: str, folder: Path, time: str, segments: str = "") -> dict[str, Times]:
-    """Read the times of the rows of every table in a folder, from the column ``time``."""
-    from metriclearn.datasets.files import ENDINGS, file_times, sequence_files
+def _times_of(
+    who: str, folder: Path, time: str | None, rate: float | None, segments: str = ""
+) -> tuple[dict[str, Times], float | None]:
+    """Read the times of every table in a folder from the column ``time``, and their rate.
 
+    Without such a column there are no times, and the rate is the given one.
+    """
+    from metriclearn.datasets.files import ENDINGS, file_times, sequence_files
+    from metriclearn.running.times import rate_of
+
+    if time is None:
+        return {}, rate
     files = sequence_files(who, folder, None, ENDINGS if segments else [".csv"])
-    return {file.stem: file_times(file, time) for file in files if file.name != segments}
+    times = {file.stem: file_times(file, time) for file in files if file.name != segments}
+    return times, rate_of(list(times.values()), time)
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:

@@ -366,7 +366,7 @@ def _unit(first: float, passed: NDArray[np.float64], column: str | None) -> floa
         unit, why = recent[0], "since 1970, by the size of the numbers"
     else:
         step = float(np.median(np.diff(passed))) if len(passed) > 1 else 0.0
-        if step >= 4 and step % 60:  # minutes and hours are usual
+        if 4 <= step <= 1e10 and step % 60:  # minutes and hours are usual
             unit = "ms" if step <= 1e3 else "µs" if step <= 1e6 else "ns"
             warnings.warn(
                 f"{where} may count {_words(unit)}: its rows are {step:g} apart and count as "
