@@ -170,9 +170,8 @@ def fit(
         data = replace(data, groups=read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    more = {"time": given, "tolerance": tolerance}
-    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, **more)
-    model.fit(data).save(out)
+    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
+    model.set_params(time=given).fit(data).save(out)
     _print(in_words(model))
     print(f"Model: {out}")
 
