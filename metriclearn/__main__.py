@@ -24,6 +24,7 @@ from metriclearn.running.extras import install
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
+    from metriclearn.running.times import Times
 
 Cache = Annotated[Path | None, "folder to keep computed features in"]
 Features = Annotated[
@@ -142,7 +143,7 @@ def fit(
     """
     from metriclearn.annotate.project import page_settings
     from metriclearn.datasets.annotations import read_groups
-    from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
+    from metriclearn.datasets.files import load_files
     from metriclearn.datasets.recordings import load_tables
     from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter, in_words
     from metriclearn.running.atomic import writable
@@ -154,12 +155,11 @@ def fit(
     unknown = unknown or page[3]
     left_out = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
-    if time and not rate and not recorded:
-        files = sequence_files("fit", folder, None, [".csv"])
-        rate = sampling_rate([file for file in files if file.name != segments], time)
+    given = None if rate or recorded else time
+    times, rate = _times_of("fit", folder, given, rate, segments)
     if features == "tables":
         _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
-        data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap)
+        data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap, times=times)
     elif recorded:
         _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
@@ -171,7 +171,7 @@ def fit(
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
-    model.fit(data).save(out)
+    model.set_params(time=given).fit(data).save(out)
     _print(in_words(model))
     print(f"Model: {out}")
 
@@ -203,8 +203,8 @@ def segment(
     With --formats, other files are written instead of the first three: NAME.TextGrid for Praat,
     NAME.eaf for ELAN, NAME.rttm or NAME.jams.
 
-    For CSV files, times are seconds since the first row. If a FILE cannot be read, the others are
-    still segmented.
+    For CSV files, times are seconds since the first row, by the column of times that fit read. If a
+    FILE cannot be read, the others are still segmented.
 
     If FILE is -, the standard input is read as long as it lasts. It consists of lines of CSV or,
     with --rate, of raw sound (one channel of signed 16-bit integers). Every segment is written to
@@ -311,13 +311,11 @@ def compare(
       metriclearn compare machines found --label state --rate 2
     """
     from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
-    from metriclearn.datasets.files import sampling_rate, sequence_files
     from metriclearn.indices.summary import compare_times
 
-    if time and not rate:
-        rate = sampling_rate(sequence_files("compare", truth, None, [".csv"]), time)
+    times, rate = _times_of("compare", truth, None if rate else time, rate)
     left_out = [column for column in (time, *(ignore or [])) if column]
-    true, pred = _segments_of(truth, label, rate, left_out), _segments_of(predicted)
+    true, pred = _segments_of(truth, label, rate, left_out, times), _segments_of(predicted)
     shared = [recording for recording in true if recording in pred]
     if not shared:
         raise ValueError(
@@ -371,13 +369,20 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 
 
 def _segments_of(
-    path: Path, label: str = "", rate: float | None = None, ignore: Collection[str] = ()
+    path: Path,
+    label: str = "",
+    rate: float | None = None,
+    ignore: Collection[str] = (),
+    times: Mapping[str, Times] | None = None,
 ) -> dict[str, list[Segment]]:
     """Read the segments of every recording.
 
     ``path`` is a table or a folder. The folder holds tables NAME.segments.csv or, if ``rate`` is
-    given, CSV files in which every run of equal labels is a segment.
+    given, CSV files in which every run of equal labels is a segment. Their rows have ``times``, or
+    follow one another in 1/rate seconds.
     """
+    import numpy as np
+
     from metriclearn.datasets.files import load_files
     from metriclearn.datasets.formats import read_labels
     from metriclearn.problem.partition import Partition
@@ -387,9 +392,10 @@ def _segments_of(
     if rate is not None:
         data, tables = load_files(path, label, ignore=ignore), {}
         for name, names in zip(data.names, data.labels):
-            ends = Partition.from_runs(names).change_points.tolist()
-            spans = zip([0, *ends], ends)
-            tables[name] = [(a / rate, b / rate, str(names[a])) for a, b in spans]
+            cuts = np.append(0, Partition.from_runs(names).change_points)
+            begins = times[name].at(cuts) if times else cuts / rate
+            spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
+            tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
         return tables
     files = sorted(path.glob("*.segments.csv"))
     if not files:
@@ -399,6 +405,23 @@ def _segments_of(
             f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
         )
     return {name: spans for file in files for name, spans in read_labels(file).items()}
+
+
+def _times_of(
+    who: str, folder: Path, time: str | None, rate: float | None, segments: str = ""
+) -> tuple[dict[str, Times], float | None]:
+    """Read the times of every table in a folder from the column ``time``, and their rate.
+
+    Without such a column there are no times, and the rate is the given one.
+    """
+    from metriclearn.datasets.files import ENDINGS, file_times, sequence_files
+    from metriclearn.running.times import rate_of
+
+    if time is None:
+        return {}, rate
+    files = sequence_files(who, folder, None, ENDINGS if segments else [".csv"])
+    times = {file.stem: file_times(file, time) for file in files if file.name != segments}
+    return times, rate_of(list(times.values()), time)
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
@@ -572,13 +595,14 @@ def _segment(
 
     Returns the segments and the files that were written.
     """
-    from metriclearn.datasets.files import read_features
+    from metriclearn.datasets.files import file_times, read_features
     from metriclearn.datasets.formats import FORMATS, write_file
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
         X = read_features(path, names=segmenter.feature_names_).to_numpy()
-        found = segmenter.segment_features(X)
+        time, rate = segmenter.time, segmenter.rows_per_second
+        found = segmenter.segment_features(X, file_times(path, time, rate) if time else None)
     else:
         found = segmenter.segment(path, cache)
     written = [

@@ -217,7 +217,9 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
     assert "of 3 held-out ones" in console(*stamped, "--unknown", "open").out
     console.assert_refused("got ['a', 'b', 'open']", *stamped, "--unknown", "opne")
     levels = (*fit, "--time", "level", "--ignore", "who", "stamp")
-    console.assert_refused("needs increasing seconds or time stamps in column 'level'", *levels)
+    console.assert_refused(
+        "needs times that increase in column 'level', but row 2 has 7.0 again", *levels
+    )
     late = pd.read_csv(file).assign(level=np.append(np.arange(79.0), 99.0))
     late.to_csv(folder / file.name, index=False)
     for other in set(folder.iterdir()) - {file}:
@@ -281,7 +283,7 @@ def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
 @pytest.mark.parametrize(
     ("times", "rate", "sentence"),
     [
-        ([500.0] * 3, "0.002", "if it counts milliseconds, divide it by 1000, or leave it out by"),
+        ([500.0] * 3, "0.002", "may count milliseconds: its rows are 500 apart"),
         ([0.1, 0.5, 0.5], "2", "Rows are 0.1 to 0.5 s apart"),
     ],
     ids=["milliseconds", "two rates"],

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import (
     ENDINGS,
+    file_times,
     read_features,
-    sampling_rate,
     without_segments,
 )
 from metriclearn.datasets.recordings import cached_features, recording_files
@@ -34,6 +34,7 @@ from metriclearn.features.media.decoding import (
 )
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
+from metriclearn.running.times import rate_of
 
 BINS = 256  # in a tile
 _HERTZ = 16000  # samples of sound per second
@@ -260,7 +261,7 @@ def open_recordings(
         media = []
     left_out = list(dict.fromkeys([*(ignore or []), *([time] if time else [])]))
     if time and rate is None:
-        rate = sampling_rate([p for p in tables if p.suffix.lower() in (".csv", ".tsv")], time)
+        rate = _common_rate(tables, time)
     recordings = []
     for path in tables:
         frame = read_features(path, left_out)
@@ -285,6 +286,19 @@ def open_recordings(
     settings = {"features": features, "ignore": left_out, "rate": rate if tables else None}
     settings["media_rate"] = media_rate if media else None
     return recordings, {key: value for key, value in settings.items() if value}
+
+
+def _common_rate(tables: list[Path], time: str) -> float:
+    """Return the rate of tables by their column of times. On the page, rows are evenly spaced."""
+    read = {path.name: file_times(path, time) for path in tables}
+    if broken := [name for name, times in read.items() if len(times.holes)]:
+        warnings.warn(
+            f"There are holes between the times of {', '.join(broken[:5])}; the page shows rows "
+            "one after another, and counts seconds by rows; cut such tables at the holes "
+            "(metriclearn.regular) if times matter.",
+            stacklevel=3,
+        )
+    return rate_of(list(read.values()), time)
 
 
 def _inside(folder: Path, paths: list[Path]) -> list[Path]:

@@ -11,10 +11,10 @@ from .annotations import save_segments as save_segments
 from .annotations import segments_text as segments_text
 from .annotations import typical_tolerance as typical_tolerance
 from .examples import load_example as load_example
+from .files import file_times as file_times
 from .files import finite_values as finite_values
 from .files import load_files as load_files
 from .files import read_features as read_features
-from .files import sampling_rate as sampling_rate
 from .files import save_files as save_files
 from .files import sequence_files as sequence_files
 from .files import without_segments as without_segments

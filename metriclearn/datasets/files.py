@@ -18,6 +18,7 @@ from metriclearn.datasets.text_tables import lacks, read_text_table
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import OneOf, Text, needs, text
+from metriclearn.running.times import Times, evenly, read_times, without_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -428,95 +429,54 @@ def finite_values(
     return numbers
 
 
-def sampling_rate(files: Sequence[Path], time: str) -> float:
-    """Return the number of rows per second in text tables.
-
-    The rate is the number of steps between rows, divided by the time that they take. Steps that
-    differ from the median by more than a half of it, such as holes, are left out.
+def file_times(file: Path, time: str, rate: float | None = None) -> Times:
+    """Read the times of the rows of a table.
 
     Parameters
     ----------
-    files : sequence of paths
+    file : Path
+        A CSV, TSV, Parquet or npz file.
     time : str
-        Name of the column of times. The column holds numbers in seconds, or time stamps.
+        Name of the column of times: numbers (seconds, or another unit that the name of the column
+        or the size of the numbers tells), time stamps, clock times or durations.
+    rate : float, optional
+        Rows per second of a table without this column. By default, such a table is refused.
 
     Returns
     -------
-    float
+    Times
 
     Raises
     ------
     ValueError
-        If there is no such column, a value is not a time, times do not increase, or every file has
-        only one row.
+        If there is no such column or no row, a value is not a time, or times do not increase.
 
     Warns
     -----
     UserWarning
-        If rows are not evenly spaced, or are so far apart that times may be in milliseconds.
+        If there is no such column, so that ``rate`` is used.
 
     See Also
     --------
-    load_tables : needs a rate.
+    change_times : gives the times of change-points.
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from metriclearn.datasets import sampling_rate
-    >>> sampling_rate([Path("walk.csv")], "time")  # doctest: +SKIP
+    >>> from metriclearn.datasets import file_times
+    >>> file_times(Path("walk.csv"), "time").rate  # doctest: +SKIP
     50.0
     """
-    read = [_steps(file, time) for file in files]
-    every = np.concatenate([steps for steps, _ in read])
-    if not len(every):
-        raise ValueError(f"Files of one row have no rate in column {time!r}; pass --rate.")
-    step, medians = float(np.median(every)), [np.median(part) for part, _ in read if len(part)]
-    if np.ptp(every) > step or np.ptp(medians) > 0.1 * step:
-        warnings.warn(
-            f"Rows are {every.min():g} to {every.max():g} s apart by column {time!r}, but count as "
-            f"{step:g} s each; resample them evenly if times matter.",
-            stacklevel=2,
-        )
-    if step >= 5 and not read[-1][1]:
-        warnings.warn(
-            f"Rows are {step:g} s apart by column {time!r}; if it counts milliseconds, divide it "
-            f"by 1000, or leave it out by --ignore and pass --rate {1000 / step:g}.",
-            stacklevel=2,
-        )
-    mean = float(np.mean(every[np.abs(every - step) <= step / 2]))  # stamps may be rounded
-    return 1 / (step if abs(mean - step) < 1e-9 * step else mean)
-
-
-def _steps(file: Path, time: str) -> tuple[NDArray[np.float64], bool]:
-    """Return the seconds between the rows of a table, and whether its times are stamps."""
-    pd = optional("pandas", "tables")
-    table, name = read_text_table(file), os.fspath(file)
+    is_text = file.suffix.lower() in SEPARATORS
+    only = {"usecols": lambda name: str(name).strip() == time} if is_text else {}
+    table, _ = read_columns(file, **only)
     if time not in table:
-        raise lacks(file, time, table.columns, "name the column of the times (--time)")
-    if table.empty:
-        raise ValueError(f"{name!r} needs at least one row below the names of its columns.")
-    values = table[time]
-    seconds = pd.to_numeric(values, errors="coerce").astype(np.float64)
-    stamped = bool(2 * seconds.isna().sum() > len(values))
-    if stamped:
-        stamps = pd.to_datetime(values, errors="coerce", format="mixed", utc=True)
-        seconds = (stamps - stamps.dropna().min()).dt.total_seconds()
-    if seconds.isna().any():
-        row = int(seconds.isna().argmax())
-        raise ValueError(
-            f"{name!r} needs seconds or time stamps in column {time!r}, got "
-            f"{str(values[row])[:20]!r} in row {row + 1}; correct or remove this row."
-        )
-    steps = np.diff(seconds)
-    if not np.all(steps > 0):
-        row = int(np.argmin(steps > 0))
-        remedy = "sort the rows" if steps[row] < 0 else "leave out all but one row of a time"
-        raise ValueError(
-            f"{name!r} needs increasing seconds or time stamps in column {time!r}, got "
-            f"{str(values[row])!r}, {str(values[row + 1])!r} in rows {row + 1} and {row + 2}; "
-            f"{remedy}, or replace the column by --ignore and --rate."
-        )
-    return steps, stamped
+        table, _ = read_columns(file)
+        if rate is None:
+            raise lacks(file, time, table.columns, "name the column of the times (--time)")
+        warnings.warn(without_times(repr(os.fspath(file)), time, rate), stacklevel=2)
+        return evenly(len(table), rate)
+    return read_times(repr(os.fspath(file)), table[time], time, first_row=1)
 
 
 @needs

@@ -22,6 +22,7 @@ from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
+from metriclearn.running.times import Times
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # increased when an extractor's results change, so that features are computed again
@@ -166,6 +167,7 @@ def load_tables(
     *,
     ignore: Sequence[str] = (),
     gap: str | None = None,
+    times: Mapping[str, Times] | None = None,
 ) -> LabeledSequences:
     """Read features from tables (CSV, TSV, Parquet, npz), and label each row from a table of
     segments.
@@ -181,6 +183,9 @@ def load_tables(
         As in :func:`load_recordings`.
     ignore : sequence of str
         Columns that are not features. The column ``label`` is always left out.
+    times : dict, optional
+        The times of the rows of every recording, see :func:`file_times`. By default, rows follow
+        one another in 1/rate seconds.
 
     Returns
     -------
@@ -227,6 +232,9 @@ def load_tables(
                 f"got {list(frame.columns)[:8]}; ignore the others (ignore=…, --ignore)."
             )
     features = {name: frame.to_numpy() for name, frame in frames.items()}
+    for name in set(chosen) & set(times or {}):  # seconds at an even rate, without holes
+        rows = times[name].rows([span[:2] for span in tables[name]]) / rate  # type: ignore[index]
+        tables[name] = [(a, b, span[2]) for (a, b), span in zip(rows.tolist(), tables[name])]
     parts = _labeled(folder / segments, tables, features, rate, gap)
     return of_parts(folder.resolve().name, parts, columns)
 

@@ -264,16 +264,9 @@ class Backend:
         columns = list(interface.channels)
         if missing := sorted(set(columns) - set(map(str, table.columns))):
             raise ValueError(f"{name!r} lacks the channels {missing[:5]} of the configuration.")
-        clock = Clock.of(interface, table, self.rate)
+        clock = Clock.of(interface, table, self.rate, name)
         X = finite_values(table[columns], Path(name))
-        times = np.arange(len(table)) / self.rate
-        if interface.time_column is not None:
-            times = clock.all_seconds(table[interface.time_column])
-            if not np.all(np.diff(times) > 0):
-                raise ValueError(
-                    f"{name!r} needs increasing times in column {interface.time_column!r}; sort "
-                    "its rows, and leave out times that recur."
-                )
+        times = np.arange(len(table)) / self.rate if clock.times is None else clock.times.seconds
         return Task(name, X, columns, times, clock, float(clock.length or len(table) / self.rate))
 
     def _found(self, name: str, files: Mapping[str, Path]) -> None:

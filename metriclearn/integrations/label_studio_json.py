@@ -8,24 +8,25 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from math import isnan, nan
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlparse
 from xml.etree import ElementTree
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import Segment, disjoint
 from metriclearn.datasets.files import read_text_table
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.parameters import Positive, needs
+from metriclearn.running.times import Form, Times, formatted, numbers, read_times
 
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
 _KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
-_UNIX = {"%s": 1.0, "%Q": 1e-3}  # d3's seconds and milliseconds since 1970
+_UNIX = {"%s": 1.0, "%Q": 1e3}  # d3's seconds and milliseconds since 1970, per second
 
 
 @dataclass(frozen=True)
@@ -99,79 +100,73 @@ class Clock(NamedTuple):
 
     Attributes
     ----------
-    origin : float or Timestamp
-        The time of the first row.
-    unit : float
-        Length in seconds of one unit of time, if times are numbers.
-    form : str, optional
-        The format of times that are text, in Python's notation.
+    form : Form
+        How times are written.
+    origin : float
+        The time of the first row, in units of the form.
     length : float, optional
         Length of the table in seconds.
+    times : Times, optional
+        The times of the rows, if the table has a column of times.
     """
 
-    origin: Any = 0.0
-    unit: float = 1.0
-    form: str | None = None
+    form: Form = numbers()
+    origin: float = 0
     length: float | None = None
+    times: Times | None = None
 
     @classmethod
-    def of(cls, interface: Interface | None, table: pd.DataFrame | None, rate: float) -> Self:
+    def of(
+        cls, interface: Interface | None, table: pd.DataFrame | None, rate: float, name: str
+    ) -> Self:
         """Make the clock for the times of a task: seconds (sound), values of a column of its table,
         or row numbers."""
         if interface is None or interface.is_sound:
             return cls()
-        given = interface.time_format
-        form = None if given in (None, *_UNIX) else str(given).replace("%L", "%f")
-        if interface.time_column is None:
-            length = None if table is None else len(table) / rate
-            return cls(0.0, 1 / rate, None, length)
-        clock = cls(0.0, _UNIX.get(str(given), 1.0), form)
+        given, column = interface.time_format, interface.time_column
+        if column is None:
+            return cls(numbers(rate), length=None if table is None else len(table) / rate)
+        form = numbers(_UNIX[given]) if given in _UNIX else None
+        if given and form is None:
+            form = formatted(given.replace("%L", "%f").replace("%Z", "%z"))
         if table is None:
-            return clock
-        if interface.time_column not in table.columns:
+            return cls(form or numbers())
+        if column not in table.columns:
             raise ValueError(
-                f"The table needs the time column {interface.time_column!r} of the labeling "
-                f"configuration, got {list(table.columns)[:8]}."
+                f"The table needs the time column {column!r} of the labeling configuration, got "
+                f"{list(table.columns)[:8]}."
             )
-        times = [clock.parsed(text) for text in table[interface.time_column].iloc[[0, -1]]]
-        clock = clock._replace(origin=times[0])
-        last = clock.seconds(table[interface.time_column].iloc[-1])
-        return clock._replace(length=last * len(table) / max(len(table) - 1, 1))
-
-    def parsed(self, time: Any) -> Any:
-        """Convert a time to a number, or to a time stamp if it is text."""
-        try:
-            if self.form is not None:
-                return pd.to_datetime(str(time), format=self.form)
-            return float(time)
-        except (TypeError, ValueError):
-            needed = "numbers" if self.form is None else f"the format {self.form!r}"
-            raise ValueError(
-                f"Times need {needed}, got {time!r}; pass the labeling configuration, whose "
-                "timeFormat says how to read them."
-            ) from None
+        times = read_times(repr(name), table[column], column, form, first_row=1)
+        return cls(times.form, times.origin, float(times.at(len(table))), times)
 
     def seconds(self, time: Any) -> float:
-        """Convert a time to seconds since the first row."""
-        passed = self.parsed(time) - self.origin
-        return float(passed.total_seconds() if self.form is not None else passed * self.unit)
-
-    def all_seconds(self, column: pd.Series) -> NDArray[np.float64]:
-        """Convert a column of times to seconds since the first row."""
-        if self.form is not None:
-            passed = pd.to_datetime(column.astype(str), format=self.form) - self.origin
-            return passed.dt.total_seconds().to_numpy(dtype=np.float64)
-        numbers = pd.to_numeric(column).to_numpy(dtype=np.float64)
-        return (numbers - self.origin) * self.unit
+        """Convert a time to seconds since the first row. It is NaN if Label Studio wrote 0NaN."""
+        if "nan" in str(time).lower() or time is None:
+            return nan
+        value = self.form.read(str(time).strip())
+        if value is None:
+            raise ValueError(
+                f"Times need to be {self.form.title}, got {time!r}; pass the labeling "
+                "configuration, whose timeFormat says how to read them."
+            )
+        if self.form.turn and value < self.origin:  # after midnight
+            value += self.form.turn
+        return (value - self.origin) / self.form.per_second
 
     def written(self, seconds: float, interface: Interface) -> Any:
         """Convert seconds since the first row to a time as Label Studio writes it."""
-        if self.form is None:
-            time = self.origin + seconds / self.unit
+        if self.form.title == "numbers":
+            time = self.origin + seconds * self.form.per_second
             return str(time) if interface.time_format in _UNIX else time
-        stamp = self.origin + pd.Timedelta(round(1e9 * seconds), "ns").round("us")
-        milliseconds = f"{stamp.microsecond // 1000:03d}"
-        return stamp.strftime(str(interface.time_format).replace("%L", milliseconds))
+        if interface.time_format is None:
+            raise ValueError(
+                f"The labeling configuration needs a timeFormat, because the times are "
+                f"{self.form.title}; add it to its TimeSeries."
+            )
+        stamp = datetime(1970, 1, 1, tzinfo=UTC)
+        stamp += timedelta(microseconds=round((self.origin + seconds * 1e9) / 1000))
+        form = interface.time_format.replace("%L", f"{stamp.microsecond // 1000:03d}")
+        return stamp.strftime(form.replace("%Z", "%z"))
 
 
 @needs
@@ -241,7 +236,7 @@ def read_tasks(
         results = _results(task, where, annotator, predictions)
         if not results:
             continue
-        clock = Clock.of(interface, _table(interface, folder, task, name), rate)
+        clock = Clock.of(interface, _table(interface, folder, task, name), rate, name)
         regions = list(_regions(results, where, interface, channel))
         segments = _segments(where, regions, clock)
         if segments and name in tables:
@@ -313,7 +308,7 @@ def write_tasks(
     tasks = []
     for name, segments in tables.items():
         task: dict[str, Any] = {"data": (data or {}).get(name, {interface.key: name})}
-        clock = Clock.of(interface, _table(interface, folder, task, name), rate)
+        clock = Clock.of(interface, _table(interface, folder, task, name), rate, name)
         some = None if scores is None else scores[name]
         result = {"result": regions_of(segments, interface, clock, some)}
         task["predictions" if predictions else "annotations"] = [result]
@@ -502,7 +497,17 @@ def _regions(
 
 def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock) -> list[Segment]:
     """Convert regions to segments in seconds. If all regions are instants, they are boundaries."""
-    timed = sorted((clock.seconds(a), clock.seconds(b), label) for a, b, label in regions)
+    timed, left_out, turned = [], [], 0
+    for a, b, label in regions:
+        start, end = clock.seconds(a), clock.seconds(b)
+        if isnan(start + end):
+            left_out.append(f"a region from {a!r} to {b!r}")
+            continue
+        turned += end < start
+        timed.append((min(start, end), max(start, end), label))
+    timed.sort()
+    if turned:
+        warnings.warn(f"{where}: {turned} regions end before they start; turned.", stacklevel=4)
     points = sorted({start for start, end, _ in timed if start == end})
     spans = [one for one in timed if one[0] < one[1]]
     if points and not spans:
@@ -514,7 +519,7 @@ def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock)
         cuts = sorted({0.0, clock.length, *points})
         return [(start, end, "") for start, end in pairwise(cuts)]
     plain = [one for one in spans if not one[2]]
-    left_out = [f"{len(points)} instants"] * bool(points)
+    left_out += [f"{len(points)} instants"] * bool(points)
     if plain and len(plain) < len(spans):
         spans = [one for one in spans if one[2]]
         left_out.append(f"{len(plain)} regions without a label")

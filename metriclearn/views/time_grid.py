@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import Needs, Positive, dimensions, needs, shown
+from metriclearn.running.times import Times, read_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +54,9 @@ def regular(
         The longest gap that is interpolated, in seconds. This limit must be at least the usual time
         between two rows.
     time : str, optional
-        The column of the times. By default the times are the index. Times are seconds, time stamps
-        or durations.
+        The column of the times. By default the times are the index. Times are numbers, time stamps,
+        clock times or durations, also as texts. Numbers are seconds, unless their name ends in
+        ``_ms``, ``_us`` or ``_ns``, or their size tells that they count such units since 1970.
     held : sequence of str
         Columns of numbers that are not interpolated, such as codes of labels. These columns keep
         the last known value.
@@ -85,8 +87,8 @@ def regular(
     ([0.0, 0.91, 2.0], [9.0])
     """
     pd = optional("pandas", "tables")
-    table, times = _read("regular", frame, time)
-    steps = _seconds(times) * rate
+    table, times, read = _read("regular", frame, time)
+    steps = read.seconds * rate
     if len(steps) > 1 and np.median(np.diff(steps)) > longest_gap * rate * (1 + _NEAR):
         raise ValueError(
             f"regular needs longest_gap of at least {np.median(np.diff(steps)) / rate:.3g} s, the "
@@ -122,7 +124,7 @@ def regular(
             f"regular needs a time at which all columns have numbers at most {longest_gap:g} s "
             "away, but there is none; raise longest_gap, or drop columns that are mostly unknown."
         )
-    whole = pd.DataFrame(columns, index=_moved(times[:1], grid / rate))
+    whole = pd.DataFrame(columns, index=_moved(times[:1], grid / rate, read))
     rows = np.flatnonzero(covered)
     pieces = np.split(rows, np.flatnonzero(np.diff(grid[rows]) > 1) + 1)
     return [whole.iloc[piece[0] : piece[-1] + 1] for piece in pieces]
@@ -163,16 +165,17 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
     >>> change_times(hours, [3, 4]).strftime("%H:%M").tolist()
     ['03:00', '04:00']
     """
-    _, times = _read("change_times", frame, time)
+    _, times, read = _read("change_times", frame, time)
     partition = Partition.from_change_points(ends, len(times))
-    step = np.median(np.diff(_seconds(times))) if len(times) > 1 else 0.0
-    return times.append(_moved(times[-1:], np.array([step])))[partition.change_points]
+    step = np.median(np.diff(read.seconds)) if len(times) > 1 else 0.0
+    return times.append(_moved(times[-1:], np.array([step]), read))[partition.change_points]
 
 
-def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index]:
-    """Return a table without its column of times, and the times.
+def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index, Times]:
+    """Return a table without its column of times, the times, and what they mean.
 
-    Raises ValueError unless there is a time for every row and times increase.
+    Times that are texts become time stamps or durations. Raises ValueError unless there is a time
+    for every row and times increase.
     """
     pd = optional("pandas", "tables")
     if hasattr(frame, "iloc"):
@@ -201,46 +204,31 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
             f"{who} needs a time for every row, but the index only counts them; name the column "
             'of times (time="…"), or make them the index (frame.set_index).'
         )
-    if times.dtype.kind not in "Mmiuf" or len(times) == 0:
-        kind = "no rows" if len(times) == 0 else f"{times.dtype}"
-        raise ValueError(
-            f"{who} needs times as seconds, time stamps or durations, got {kind}; convert them "
-            "(pandas.to_datetime, pandas.to_timedelta)."
-        )
-    if missing := np.flatnonzero(times.isna()).tolist():
-        raise ValueError(
-            f"{who} needs a time for every row, but row {missing[0]} has none ({len(missing)} such "
-            "rows); drop these rows."
-        )
-    seconds = _seconds(times)
-    wrong = np.flatnonzero(np.diff(seconds) <= 0).tolist()
-    if wrong or not np.isfinite(seconds).all():
-        row = wrong[0] + 1 if wrong else int(np.argmin(np.isfinite(seconds)))
-        twice = bool(wrong) and seconds[row] == seconds[row - 1]
-        remedy = "drop all rows of a time but one" if twice else "sort the rows by time"
-        raise ValueError(
-            f"{who} needs times that increase, but row {row} has {times[row]} "
-            f"{'again' if twice else f'after {times[row - 1]}'}; {remedy}."
-        )
-    return table, times
+    read = read_times(who, times, None if times.name is None else str(times.name))
+    if times.dtype.kind not in "Mmiuf":
+        times = _of_texts(times, read)
+    return table, times, read
 
 
-def _seconds(times: pd.Index) -> NDArray[np.float64]:
-    """Return the seconds since the first time, (T,)."""
+def _of_texts(times: pd.Index, read: Times) -> pd.Index:
+    """Convert times that were read from texts or objects to numbers, stamps or durations."""
     pd = optional("pandas", "tables")
-    since = times - times[0]
-    if times.dtype.kind in "Mm":
-        since = since / pd.Timedelta(1, "s")
-    return np.asarray(since, dtype=np.float64)
+    if read.form.title == "numbers":
+        return pd.Index(float(read.origin) + read.seconds * read.form.per_second, name=times.name)
+    since = pd.to_timedelta(np.rint(read.seconds * 1e9).astype(np.int64), unit="ns")
+    first = pd.Timedelta(int(read.origin), "ns")
+    if read.form.is_stamp:
+        first = pd.Timestamp(int(read.origin), tz="UTC" if "zone" in read.form.title else None)
+    return (first + since).rename(times.name)
 
 
-def _moved(times: pd.Index, seconds: NDArray) -> pd.Index:
+def _moved(times: pd.Index, seconds: NDArray, read: Times) -> pd.Index:
     """Return the times that are ``seconds`` after the first of ``times``."""
     pd = optional("pandas", "tables")
     if times.dtype.kind in "Mm":
         nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
         return (times[0] + pd.to_timedelta(nanoseconds, unit="ns")).rename(times.name)
-    return pd.Index(times[0] + seconds, name=times.name)
+    return pd.Index(times[0] + seconds * read.form.per_second, name=times.name)
 
 
 def _grid(steps: NDArray, longest: float) -> NDArray[np.int64]:

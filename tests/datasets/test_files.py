@@ -3,9 +3,9 @@
 import io
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 
 from metriclearn.datasets import (
     LabeledSequences,
+    file_times,
     load_files,
     read_features,
-    sampling_rate,
     save_files,
     stream_rows,
 )
@@ -143,33 +143,22 @@ def test_damaged_text(folder: Path, content: str | bytes, sentence: str) -> None
         load_files(folder)
 
 
-@pytest.mark.parametrize(
-    ("times", "rate"),
-    [
-        ([i / 50 for i in range(99)], 50),
-        ([round(i / 80, 3) for i in range(1000)], 80),  # rounded to milliseconds
-        ([*(i / 4 for i in range(80)), *(900 + i / 4 for i in range(80))], 4),  # a hole
-        ([f"2026-01-01T00:00:0{i / 10}+02:00" for i in range(50)], 10),
-        ([0, 1, 1], r"got '1', '1' in rows 2 and 3; leave out all but one row of a time"),
-        ([0, 2, 1], r"got '2', '1' in rows 2 and 3; sort the rows"),
-        (["s", 0, 1], r"needs seconds or time stamps in column 't', got 's' in row 1; correct"),
-        ([0, 1, "Total"], "got 'Total' in row 3; correct or remove this row"),
-        ([0], "Files of one row have no rate in column 't'"),
-        ([], r"a\.csv' needs at least one row below the names"),
-    ],
-)
-def test_rates(tmp_path: Path, times: list, rate: Any) -> None:
-    file = tmp_path / "a.csv"
-    file.write_text("\n".join(["t,x", *(f"{t},1" for t in times), ""]))
-    if not isinstance(rate, str):
-        with warnings.catch_warnings(record=True) as told:
-            assert sampling_rate([file], "t") == pytest.approx(rate, rel=1e-4)
-        assert len(told) == (max(times) == 919.75 if rate == 4 else 0)
-        return
-    with pytest.raises(ValueError, match=rate):
-        sampling_rate([file], "t")
-    with pytest.raises(ValueError, match=r"a\.csv' needs a column 'tme', got \['t', 'x'\]; name"):
-        sampling_rate([file], "tme")
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_times_of_a_file(tmp_path: Path, ending: str) -> None:
+    file, table = tmp_path / f"a.{ending}", pd.DataFrame({"t": np.arange(9) / 4, "x": "a"})
+    table.to_csv(file, index=False) if ending == "csv" else table.to_parquet(file)
+    assert file_times(file, "t").rate == 4
+    with pytest.raises(ValueError, match=r"needs a column 'tme', got \['t', 'x'\]; name"):
+        file_times(file, "tme")
+    with pytest.warns(
+        UserWarning, match="has no column 'tme' of times, so its rows count as 0.5 s"
+    ):
+        assert file_times(file, "tme", rate=2).at([9]).tolist() == [4.5]
+    table.iloc[[0, 2, 1]].to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(
+        ValueError, match=r"b\.csv' needs times that increase.* row 3 has 0.25 after"
+    ):
+        file_times(tmp_path / "b.csv", "t")
 
 
 @pytest.mark.parametrize("name", ["", "nowhere"])

@@ -7,12 +7,13 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import metriclearn
 from metriclearn import ChangePointMetricLearner, RecordingSegmenter
 from metriclearn.__main__ import main
-from metriclearn.datasets import LabeledSequences
+from metriclearn.datasets import LabeledSequences, read_segments
 from metriclearn.estimators.selection.live import (
     live_segments,
     pulse_code,
@@ -60,6 +61,42 @@ def expected(model: RecordingSegmenter, X: np.ndarray) -> list[tuple[float, floa
     single = copy.copy(model)
     single.learner_ = model.learner_.streaming_model()
     return single.segment_features(X)
+
+
+def test_times_of_new_tables_are_their_own(model, tmp_path, monkeypatch, capsys) -> None:
+    """Files and streams that last as long have equal segments, whatever their rate and holes."""
+    single = copy.copy(model)
+    single.time = "t"
+    path = metriclearn.save(single, tmp_path / "machines.model")
+    X = machines(1, 7).sequences[0]
+    T, file = len(X), tmp_path / "new.csv"
+    cuts = np.array([0, *(int(2 * end) for _, end, _ in single.segment_features(X))])
+    hole = np.arange(T) / 2 + 1000 * (np.arange(T) >= cuts[2])
+    for times, rows, ends, sentence in (
+        (np.arange(T) / 2, 1, cuts / 2, ""),
+        (hole, 1, np.append(hole, hole[-1] + 0.5)[cuts], ""),
+        (np.arange(10 * T) / 20, 10, cuts / 2, "20 rows per second and the model 2, so rows are"),
+        (np.arange(T), 1, None, "1 rows per second, but the model needs 2"),
+        (None, 1, cuts / 2, "has no column 't' of times, so its rows count as 0.5 s each"),
+    ):
+        table = pd.DataFrame(np.repeat(X, rows, axis=0), columns=single.feature_names_)
+        stamps = None if times is None else pd.Timestamp("2026-01-01") + pd.to_timedelta(times, "s")
+        (table if times is None else table.assign(t=stamps)).to_csv(file, index=False)
+        for given in (str(file), "-"):
+            monkeypatch.setattr(sys, "stdin", io.StringIO(file.read_text()))
+            assert main(["segment", given, "--model", str(path)]) == (ends is None)
+            told = capsys.readouterr()
+            assert sentence in told.err
+            if ends is None:
+                continue
+            if given == "-":
+                lines = [json.loads(line) for line in told.out.splitlines()]
+                found = [(line["start"], line["end"], line["label"]) for line in lines]
+            else:
+                found = read_segments(tmp_path / "new.segments.csv")["new"]
+            np.testing.assert_allclose([end for _, end, _ in found], ends[1:], atol=1e-6)
+            np.testing.assert_allclose([start for start, *_ in found], ends[:-1], atol=1e-6)
+            assert [label for *_, label in found] == list(NAMES)
 
 
 def test_rows_of_a_table(model, tmp_path, monkeypatch, capsys) -> None:

@@ -124,7 +124,7 @@ def test_regions_without_labels_and_instants() -> None:
         ([{"audio": "a.wav", "label": []}], "Task 1 needs data"),
         (3, "Tasks need to be a list"),
         ([task() | {"annotations": {"result": []}}], "Task 5 needs annotations with lists"),
-        ([task(region("soon", 1, "a"))], "Times need numbers, got 'soon'"),
+        ([task(region("soon", 1, "a"))], "Times need to be numbers, got 'soon'"),
         ([task(bare(end=1))], "Task 5 has a region without a start"),
         ([task(region(0, 2, "a"), region(1, 3, "b"))], "'Task 5' needs disjoint segments"),
         ([task(region(-1, 2, "a"))], "'Task 5' needs 0 <= start < end"),
@@ -169,7 +169,7 @@ def test_what_cannot_be_read_gives_one_sentence(given: Any, sentence: str) -> No
         (SOUND, "", "", "needs one label, for boundaries"),
         (STAMPED, "Fly", "", "'one' has no table"),
         (STAMPED, "Fly", "stamp,a,b\n2020,1,2\n", "needs the time column 'time'"),
-        (STAMPED, "Fly", "time,a,b\nnoon,1,2\n", "Times need the format"),
+        (STAMPED, "Fly", "time,a,b\nnoon,1,2\n", "needs time stamps of the format"),
     ],
 )
 def test_configurations_that_do_not_fit_give_one_sentence(
@@ -449,6 +449,26 @@ def test_rates_that_cannot_be_are_refused(rate: float, tmp_path: Path) -> None:
             use(tmp_path, rate=rate)
 
 
+def test_regions_without_an_end_or_turned_are_told(tmp_path: Path) -> None:
+    """Of a table whose stamps have zones, and are written and read again."""
+    config = STAMPED.replace('timeFormat="', 'timeFormat="%d/%m/%Y %H:%M:%S.%L%Z" was="')
+    lines = [f"10/03/2026 10:00:0{i}.500+01:00,{i},1" for i in range(9)]
+    (tmp_path / "one.csv").write_text("\n".join(["time,a,b", *lines]))
+    written = write_tasks({"one": [(0.0, 4.0, "Walk"), (4.0, 9.0, "Run")]}, config, folder=tmp_path)
+    assert read_tasks(written, config, folder=tmp_path) == {
+        "one": [(0.0, 4.0, "Walk"), (4.0, 9.0, "Run")]
+    }
+    walk, run = (one["value"] for one in written[0]["annotations"][0]["result"])
+    walk["start"], walk["end"] = walk["end"], walk["start"]
+    run["end"] = "0NaN-NaN"
+    with pytest.warns(UserWarning, match="Task 1: ") as told:
+        found = read_tasks(written, config, folder=tmp_path)
+    assert found == {"one": [(0.0, 4.0, "Walk")]}
+    words = " ".join(str(one.message) for one in told)
+    assert "1 regions end before they start; turned" in words
+    assert "to '0NaN-NaN' left out" in words
+
+
 def test_tables_whose_times_do_not_increase_are_left_out(
     tmp_path: Path, truths: Any, caplog: Any
 ) -> None:
@@ -457,7 +477,7 @@ def test_tables_whose_times_do_not_increase_are_left_out(
     backend = Backend(tmp_path)
     backend.keep("ANNOTATION_CREATED", submitted(0, truths[0][1:]))
     assert backend.fit("ANNOTATION_CREATED", submitted(1, truths[1]))["tasks"] == 1
-    assert "'s0' needs increasing times in column 'time'" in caplog.text
+    assert "'s0' needs times that increase in column 'time'" in caplog.text
 
 
 def test_two_tasks_of_one_file(tmp_path: Path, truths: Any, caplog: Any) -> None:

@@ -69,6 +69,9 @@ def test_time_stamps_and_durations_stay_what_they_are(zone) -> None:
             np.testing.assert_allclose(since, other.index - 10.0)
             np.testing.assert_allclose(piece["speed"], other["speed"])
             assert type(piece.index) is type(times)
+        texts = [str(time) for time in times]
+        for piece, other in zip(regular(WALK.set_index(pd.Index(texts)), 1, 2), pieces):
+            assert piece.index.tolist() == other.index.tolist()
         assert change_times(pieces[0], [2, 3]).tolist() == [
             times[0] + pd.Timedelta(2, "s"),
             times[0] + pd.Timedelta(3, "s"),
@@ -106,7 +109,11 @@ def test_codes_can_be_held() -> None:
         (WALK.iloc[::-1], {}, "row 1 has 19.0 after 20.5; sort"),
         (WALK.iloc[[0, 1, 1, 2]], {}, "row 2 has 11.1 again; drop all rows of a time but one"),
         (WALK.set_index(pd.Index([1, 2, np.nan, 4, 5])), {}, "row 2 has none"),
-        (WALK.set_index(pd.Index(list("abcde"))), {}, "seconds, time stamps or durations"),
+        (
+            WALK.set_index(pd.Index(list("abcde"))),
+            {},
+            "time stamps, clock times or durations, but row 0",
+        ),
         (WALK.reset_index(drop=True), {}, "the index only counts them"),
         (WALK, {"rate": None}, "a positive rate, got None"),
         (WALK, {"rate": 0}, "a positive rate, got 0"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, count, groupby
 from math import ceil
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.text_tables import stream_rows
 from metriclearn.running.parameters import Of
+from metriclearn.running.times import matches, tick, timed_rows, without_times
 
 _FRAMES = 16  # more frames than the deltas of a frame depend on
 
@@ -53,21 +55,23 @@ def json_lines(
             f"a stream of this model needs {kind}, got {given}; convert it first, sound by ffmpeg "
             "with -ac 1 -f s16le -ar and the rate."
         )
+    clock = RowClock(getattr(model, "rows_per_second", 1.0), getattr(model, "time", None))
     if extractor is not None:
         chunks = sound_rows(extractor, pulse_code(source.buffer))  # type: ignore[attr-defined]
     else:
         learner = getattr(model, "learner_", model)
         names = getattr(learner, "feature_names_in_", range(learner.n_features_in_))
-        chunks = table_rows(source, list(map(str, names)))
-    limit = None
-    if delay is not None:
-        limit = round(delay * getattr(model, "rows_per_second", 1.0))
-    for start, end, label in live_segments(model, chunks, limit):
+        chunks = table_rows(source, list(map(str, names)), clock)
+    limit = None if delay is None else round(delay * clock.rate)
+    for start, end, label in live_segments(model, chunks, limit, clock.at):
         yield json.dumps({"start": round(start, 6), "end": round(end, 6), "label": label})
 
 
 def live_segments(
-    model: Any, chunks: Iterable[NDArray], max_delay: int | None = None
+    model: Any,
+    chunks: Iterable[NDArray],
+    max_delay: int | None = None,
+    at: Callable[[int], float] | None = None,
 ) -> Iterator[Segment]:
     """Yield each segment (start, end, label) as soon as it is final.
 
@@ -78,11 +82,14 @@ def live_segments(
     Parameters
     ----------
     model : fitted RecordingSegmenter, or segmenter with ``stream()``
-        Times are in seconds for a RecordingSegmenter, and in rows for other segmenters.
+        By default, times are in seconds for a RecordingSegmenter, and in rows for other segmenters.
     chunks : iterable of (n, P) arrays
         Features of the recording, n rows at a time.
     max_delay : int, optional
         The limit of the delay in rows, see :class:`~metriclearn.SegmenterStream`.
+    at : callable, optional
+        Takes change-points, in order, and returns their times. By default these are in seconds at
+        the rate of a RecordingSegmenter.
     """
     learner = getattr(model, "learner_", model)
     if hasattr(learner, "streaming_model"):  # a consensus
@@ -91,8 +98,11 @@ def live_segments(
         except ValueError:
             learner = learner.streaming_model()
     Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", learner)
-    stream, rate = learner.stream(max_delay), getattr(model, "rows_per_second", 1.0)
-    labels, start = list(getattr(model, "labels_", [])), 0
+    stream, at = (
+        learner.stream(max_delay),
+        at or RowClock(getattr(model, "rows_per_second", 1.0)).at,
+    )
+    labels, start, begin = list(getattr(model, "labels_", [])), 0, 0.0
     recent: list[NDArray] = []  # scores of labels since the start of the segment
     waiting: Segment | None = None
     for rows in chain(chunks, [None]):
@@ -108,8 +118,9 @@ def live_segments(
             if waiting is not None and not (label and label == waiting[2]):
                 yield waiting
                 waiting = None
-            begin = start / rate if waiting is None else waiting[0]
-            waiting, start = (begin, end / rate, label), end
+            stop = at(end)
+            waiting = (begin if waiting is None else waiting[0], stop, label)
+            start, begin = end, stop
             if not label:
                 yield waiting
                 waiting = None
@@ -117,38 +128,114 @@ def live_segments(
         yield waiting
 
 
-def table_rows(lines: IO[str], names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
+class RowClock:
+    """Tells at which second each row of a stream begins, and averages rows that come too fast.
+
+    Attributes
+    ----------
+    rate : float
+        Rows per second of the model.
+    time : str, optional
+        The column of the times. Without it, rows come at the rate of the model.
+    """
+
+    def __init__(self, rate: float, time: str | None = None) -> None:
+        self.rate, self.time = rate, time
+        self._begins: list[float] | None = None  # of the rows from ``_first`` on
+        self._first, self._end = 0, 0.0
+
+    def at(self, row: int) -> float:
+        """Return when a row begins. Times of the rows before it are forgotten."""
+        if self._begins is None:
+            return row / self.rate
+        del self._begins[: row - self._first]
+        self._first = row
+        return self._begins[0] if self._begins else self._end
+
+    def following(self, lines: Iterable[tuple[str, NDArray]]) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows of pairs (time, row), averaged if they come faster than in the training.
+
+        Raises
+        ------
+        ValueError
+            If a time is wrong, or rows come more slowly than at the rate of the model.
+        """
+        who, given = "the standard input", iter(lines)
+        first = next(given, None)
+        if first is None:
+            return
+        self._begins = []
+        times, rows = timed_rows(who, chain([first], given), str(self.time))
+        rate = times.rate if len(times.seconds) > 1 else self.rate
+        is_even = matches(who, rate, self.rate)
+        counter = count()
+        for _, group in groupby(
+            rows, lambda row: next(counter) if is_even else tick(row[0], self.rate)
+        ):
+            seconds, together = zip(*group)
+            self._begins.append(seconds[0])
+            self._end = seconds[-1] + 1 / rate
+            yield np.mean(together, axis=0)
+
+
+def table_rows(
+    lines: IO[str], names: Sequence[str], clock: RowClock | None = None
+) -> Iterator[NDArray[np.float64]]:
     """Read rows of a text table as they arrive, and yield the columns ``names`` of each, (1, P).
 
-    The first line may hold names of columns. Other columns are then ignored. Without names in the
-    first line, columns must be in the order of ``names``.
+    The first line may hold names of columns. Other columns are then ignored, but the clock reads
+    its own. Without names in the first line, columns must be in the order of ``names``.
 
     Raises
     ------
     ValueError
         If a line lacks a column, or if a value is not a number.
     """
-    columns: list[int] | None = None
-    for number, cells in stream_rows(iter(lines.readline, "")):
-        if columns is None:
-            try:
-                columns = list(range(len(cells)))
-                [float(cell) for cell in cells]
-            except ValueError:
-                if lacking := [name for name in names if name not in cells]:
-                    raise ValueError(
-                        f"the standard input needs the column {lacking[0]!r}, got {cells[:5]}; "
-                        "pass the features of the training."
-                    ) from None
-                columns = [cells.index(name) for name in names]
-                continue
+    given = stream_rows(iter(lines.readline, ""))
+    first = next(given, None)
+    if first is None:
+        return
+    _, cells = first
+    columns, time = list(range(len(cells))), None if clock is None else clock.time
+    if is_header := not all(map(_is_number, cells)):
+        if lacking := [name for name in names if name not in cells]:
+            raise ValueError(
+                f"the standard input needs the column {lacking[0]!r}, got {cells[:5]}; pass the "
+                "features of the training."
+            )
+        columns = [cells.index(name) for name in names]
+    place = cells.index(time) if is_header and time in cells else None
+    if time is not None and place is None:
+        warnings.warn(without_times("the standard input", time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
+    rows = _numbers(given if is_header else chain([first], given), columns, place)
+    if clock is None or place is None:
+        yield from (row for _, row in rows)
+    else:
+        yield from clock.following(rows)
+
+
+def _numbers(
+    given: Iterable[tuple[int, list[str]]], columns: Sequence[int], place: int | None
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Convert the cells of lines to rows (1, P). Yields pairs (time, row)."""
+    for number, cells in given:
         try:
-            yield np.array([[float(cells[column]) for column in columns]])
+            row = np.array([[float(cells[column]) for column in columns]])
+            time = "" if place is None else cells[place]
         except (ValueError, IndexError):
             raise ValueError(
                 f"the standard input needs {len(columns)} numbers in line {number}, got "
                 f"{cells[:5]}; correct that line."
             ) from None
+        yield time, row
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:

@@ -34,7 +34,8 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Of, OneOf, Positive, Whole, check_parameters
+from metriclearn.running.parameters import Of, OneOf, Positive, Title, Whole, check_parameters
+from metriclearn.running.times import Times, matches
 from metriclearn.views.neighbors import StandardWindows
 
 # Entries of tables for a sample without a label.
@@ -65,6 +66,9 @@ class RecordingSegmenter(ComponentParameters):
     rate : float
         Number of rows per second in tables. With an extractor, the rate of the extractor is used
         instead.
+    time : str, optional
+        The column of times from which the rate of tables was read. ``metriclearn segment`` reads
+        the times of new tables from it.
     n_folds : int
         Number of parts into which recordings are divided. One part is left out at a time. There is
         at most one part per group. A single recording is not divided.
@@ -114,6 +118,7 @@ class RecordingSegmenter(ComponentParameters):
     learner: Annotated[Any, Of("predict_change_points", "Consensus()", optional=True)] = None
     _: KW_ONLY
     rate: Annotated[float, Positive()] = 1.0
+    time: Title = None
     n_folds: Annotated[int, Whole(1)] = 4
     tolerance: Annotated[float | None, OneOf(None, Positive())] = None
 
@@ -245,19 +250,44 @@ class RecordingSegmenter(ComponentParameters):
                 segments[-2:] = [(start, length, label)]
         return segments
 
-    def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
+    def segment_features(self, X: NDArray[np.float64], times: Times | None = None) -> list[Segment]:
         """Return the segments of a recording with features X (T, P), each with its best label.
 
         If ``learner_`` predicts names, the best label is the predicted name. Otherwise it is the
         label with the largest mean score over the rows of the segment. Neighboring segments with
         the same label are joined. If labels are not classes, all labels are empty.
+
+        Parameters
+        ----------
+        X : array (T, P)
+        times : Times, optional
+            The times of the rows, see :func:`metriclearn.datasets.file_times`. By default, rows
+            come at the rate of the model.
+
+        Raises
+        ------
+        ValueError
+            If rows come more slowly than at the rate of the model.
+
+        Warns
+        -----
+        UserWarning
+            If rows come faster. They are averaged to the rate of the model.
         """
         check_is_fitted(self, "learner_")
+        begins = np.arange(len(X) + 1) / self.rows_per_second
+        if times is not None and len(X) > 1:
+            begins = times.at(np.arange(len(X) + 1))
+            if not matches(times.who, times.rate, self.rows_per_second):
+                firsts = times.firsts(self.rows_per_second)
+                counts = np.diff(np.append(firsts, len(X)))
+                X = np.add.reduceat(np.asarray(X), firsts, axis=0) / counts[:, None]
+                begins = begins[np.append(firsts, len(begins) - 1)]
         ends = self.learner_.predict_change_points(X)
         partition = Partition(ends=ends)
-        times = np.append(0, ends) / self.rows_per_second
+        cuts = begins[np.append(0, ends)]
         if not self.labels_:
-            return [(start, end, "") for start, end in pairwise(times.tolist())]
+            return [(start, end, "") for start, end in pairwise(cuts.tolist())]
         if getattr(self.learner_, "classes_", None) is not None:
             names = [str(name) for name in self.learner_.predict(X)[ends - 1]]
         else:
@@ -265,7 +295,7 @@ class RecordingSegmenter(ComponentParameters):
             scores = means @ self.label_weights_.T + self.label_intercepts_
             names = [self.labels_[i] for i in np.argmax(scores, axis=1)]
         segments: list[Segment] = []
-        for start, end, name in zip(times[:-1].tolist(), times[1:].tolist(), names):
+        for start, end, name in zip(cuts[:-1].tolist(), cuts[1:].tolist(), names):
             if segments and segments[-1][2] == name:
                 start = segments.pop()[0]
             segments.append((start, end, name))

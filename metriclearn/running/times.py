@@ -1,0 +1,630 @@
+"""Read the times of rows: numbers, time stamps, clock times and durations.
+
+Every reader of times in the package calls :func:`read_times`, so that a column means the same
+everywhere. Texts are read by a :class:`Form`, one for the whole column.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import chain, islice
+from math import floor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.running.extras import optional
+
+_NS = 10**9
+_DAY, _HOUR = 86_400 * _NS, 3_600 * _NS
+_HOLE = 2.0  # a longer step, in medians, is a hole
+_SAMPLE = 20  # texts of a column that choose its form
+_FIRST = 10  # rows of a stream that choose the form and the rate
+_NEAR = 1e-6  # rows
+_MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}
+_UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
+_NAMED = re.compile(
+    r"(?:^|[\s_.([/-])(?:(m(?:illi)?s(?:ec(?:ond)?s?)?|millis)|((?:u|µ|μ|micro)s(?:ec(?:ond)?s?)?"
+    r"|micros)|(n(?:ano)?s(?:ec(?:ond)?s?)?|nanos))[])]?$",
+    re.IGNORECASE,
+)
+_CLOCK = r"(\d{1,2}):(\d\d)(?::(\d\d)([.,]\d+)?)?\s*([AaPp]\.?[Mm]\.?)?"
+_STAMP = re.compile(
+    r"(?:(\d{4})([-/.]?)(\d\d?)\2(\d\d?)|(\d\d?)([-/.])(\d\d?)\6(\d{4}|\d\d))"
+    rf"(?:(?:\s+|T){_CLOCK})?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(r"([+-]?\d+):(\d\d)([.,]\d+)?")
+_TIME = re.compile(
+    r"(?:(-?\d+)\s*days?,?\s*\+?)?(-?)(\d+):(\d\d):(\d\d)([.,]\d+)?\s*([AaPp]\.?[Mm]\.?)?"
+)
+_LENGTH = re.compile(r"(\d+(?:[.,]\d+)?)\s*([a-zµμ]+)\s*", re.IGNORECASE)
+_LENGTHS = {
+    **dict.fromkeys(("ns", "nanoseconds"), 1),
+    **dict.fromkeys(("us", "µs", "μs", "microseconds"), 10**3),
+    **dict.fromkeys(("ms", "milliseconds"), 10**6),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), _NS),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60 * _NS),
+    **dict.fromkeys(("h", "hour", "hours"), _HOUR),
+    **dict.fromkeys(("d", "day", "days"), _DAY),
+}
+
+
+class Form(NamedTuple):
+    """One way to read times that are texts.
+
+    Attributes
+    ----------
+    title : str
+        Its name, for notes and errors.
+    read : callable
+        Converts a text to a number, or returns None if the text has another form.
+    per_second : float
+        How many units of this number are a second.
+    turn : int
+        The number after which times begin at 0 again, or 0 if they never do.
+    """
+
+    title: str
+    read: Callable[[str], int | float | None]
+    per_second: float = 1e9
+    turn: int = 0
+
+    @property
+    def is_stamp(self) -> bool:
+        """Whether times have dates."""
+        return self.title.startswith(("time stamps", "dates"))
+
+    def after(self, before: float, value: float) -> float:
+        """Return a time after ``before``: clocks begin again, after at most a quarter of a turn."""
+        turns = -(-(before - value) // self.turn) if self.turn and value < before else 0
+        later = value + turns * self.turn
+        return later if later - before < self.turn / 4 else value
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """The times of the rows of a table.
+
+    Attributes
+    ----------
+    seconds : (T,) float64 array
+        Seconds since the first row. They increase.
+    form : Form
+        How the times are written.
+    origin : float
+        The time of the first row, in units of the form.
+    who : str
+        The function or the file that has these times.
+    """
+
+    seconds: NDArray[np.float64]
+    form: Form
+    origin: float = 0
+    who: str = "The table"
+
+    @property
+    def holes(self) -> NDArray[np.intp]:
+        """The rows after a hole, that is, after a step of more than twice the median."""
+        steps = np.diff(self.seconds)
+        return np.flatnonzero(steps > _HOLE * (np.median(steps) if len(steps) else 0.0)) + 1
+
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """The seconds between successive rows, without holes."""
+        return np.delete(np.diff(self.seconds), self.holes - 1)
+
+    @property
+    def rate(self) -> float:
+        """Rows per second: the number of steps by the time that they take; NaN for one row.
+
+        It has nine digits, because times are rounded, too.
+        """
+        steps = self.steps
+        return float(f"{len(steps) / steps.sum():.9g}") if len(steps) else float("nan")
+
+    def at(self, rows: ArrayLike) -> NDArray[np.float64]:
+        """Return the seconds at which rows begin. Row T begins a step after the last one."""
+        end = self.seconds[-1] + (1 / self.rate if len(self.seconds) > 1 else 0.0)
+        return np.append(self.seconds, end)[np.asarray(rows)]
+
+    def rows(self, seconds: ArrayLike) -> NDArray[np.float64]:
+        """Return the places of times in rows, with fractions: the inverse of :meth:`at`.
+
+        A time in a hole belongs to the end of the row before it.
+        """
+        given = np.asarray(seconds, dtype=np.float64)
+        step = 1 / self.rate if len(self.seconds) > 1 else 1.0
+        widths = np.append(np.diff(self.seconds), np.inf)
+        widths[[*(self.holes - 1), -1]] = step
+        row = np.maximum(np.searchsorted(self.seconds, given, side="right") - 1, 0)
+        part = (given - self.seconds[row]) / widths[row]
+        return row + np.where(row < len(self.seconds) - 1, np.minimum(part, 1.0), part)
+
+    def firsts(self, rate: float) -> NDArray[np.intp]:
+        """Return the first row in each time of 1/rate seconds. Times without a row are left out."""
+        ticks = np.floor(self.seconds * rate + _NEAR)
+        return np.flatnonzero(np.diff(ticks, prepend=-1))
+
+
+def rate_of(tables: Sequence[Times], column: str) -> float:
+    """Return the rows per second of several tables: their steps by the time that these take.
+
+    Holes are left out, and so are tables whose steps are far from the median of all.
+
+    Parameters
+    ----------
+    tables : sequence of Times
+    column : str
+        Name of the column of the times, for messages.
+
+    Raises
+    ------
+    ValueError
+        If no table has two rows.
+
+    Warns
+    -----
+    UserWarning
+        If rows are not evenly spaced.
+    """
+    long = [times for times in tables if len(times.seconds) > 1]
+    if not long:
+        raise ValueError(f"Files of one row have no rate in column {column!r}; pass --rate.")
+    every = np.concatenate([np.diff(times.seconds) for times in long])
+    step, middles = float(np.median(every)), [float(np.median(times.steps)) for times in long]
+    if np.ptp(every) > step or np.ptp(middles) > 0.1 * step:
+        warnings.warn(
+            f"Rows are {every.min():g} to {every.max():g} s apart by column {column!r}, but count "
+            f"as {step:g} s each; resample them evenly if times matter.",
+            stacklevel=2,
+        )
+    near = [times for times, middle in zip(long, middles) if step / 1.5 < middle < 1.5 * step]
+    steps = np.concatenate([times.steps for times in near or long])
+    return float(f"{len(steps) / steps.sum():.9g}")
+
+
+def matches(who: str, rate: float, needed: float) -> bool:
+    """Tell whether rows come at the rate of a model, up to a tenth.
+
+    Raises
+    ------
+    ValueError
+        If they come more slowly.
+
+    Warns
+    -----
+    UserWarning
+        If they come faster: the caller has to average them.
+    """
+    if rate < needed / 1.1:
+        raise ValueError(
+            f"{who} has {rate:.6g} rows per second, but the model needs {needed:.6g} rows per "
+            "second; interpolate the rows (metriclearn.regular), or learn from tables of this rate."
+        )
+    if rate > 1.1 * needed:
+        warnings.warn(
+            f"{who} has {rate:.6g} rows per second and the model {needed:.6g}, so rows are "
+            "averaged.",
+            stacklevel=3,
+        )
+        return False
+    return True
+
+
+def tick(seconds: float, rate: float) -> int:
+    """Return the number of 1/rate seconds before a row, see :meth:`Times.firsts`."""
+    return floor(seconds * rate + _NEAR)
+
+
+def evenly(n_rows: int, rate: float) -> Times:
+    """Return the times of rows that follow one another in 1/rate seconds."""
+    return Times(np.arange(n_rows) / rate, _FORMS[0])
+
+
+def without_times(who: str, column: str, rate: float) -> str:
+    """Return the note on a table that lacks the column of times."""
+    return (
+        f"{who} has no column {column!r} of times, so its rows count as {1 / rate:.6g} s each, as "
+        "in the training."
+    )
+
+
+def read_times(
+    who: str, values: Any, column: str | None = None, form: Form | None = None, first_row: int = 0
+) -> Times:
+    """Read the times of the rows of a table.
+
+    Parameters
+    ----------
+    who : str
+        The function or the file that needs times, for error messages.
+    values : array-like (T,), T ≥ 1
+        Numbers (seconds, or another unit that the name of the column or the size of the numbers
+        tells), time stamps, clock times or durations, as texts or as such types of NumPy, pandas
+        or Python.
+    column : str, optional
+        The name of the column.
+    form : Form, optional
+        How to read texts. By default, the column tells it.
+    first_row : int
+        The number of the first row in error messages.
+
+    Returns
+    -------
+    Times
+
+    Raises
+    ------
+    ValueError
+        If there is no row, a value is missing or not a time, times do not increase, or texts can be
+        read in two ways that are equally even. The message names the first such row.
+
+    Warns
+    -----
+    UserWarning
+        If numbers count, or may count, milliseconds, microseconds or nanoseconds, and if texts can
+        be read in two ways, of which one has even steps.
+    """
+    column_words = "" if column is None else f" in column {column!r}"
+    place = _Place(who, column_words, first_row)
+    array = _plain(values)
+    if not len(array):
+        raise ValueError(f"{who} needs times{column_words}, but there are no rows; add rows.")
+    if array.dtype.kind in "mM":
+        place.complete(np.isnat(array))
+        seconds = (array - array[0]) / np.timedelta64(1, "s")
+        stamp = array.dtype.kind == "M"
+        place.increasing(seconds, array, stamp)
+        return Times(seconds, Form("time stamps" if stamp else "durations", _duration), who=who)
+    if array.dtype.kind in "iuf" and form is None:
+        place.complete(np.isnan(array))
+        return _read_numbers(place, array, column)
+    texts = [str(value).strip() for value in array.tolist()]
+    place.complete(np.array([text.lower() in _MISSING for text in texts]))
+    if form is None and all(map(_number, texts)):
+        return _read_numbers(
+            place, np.array([_number(text) for text in texts], dtype=object), column
+        )
+    return _read_texts(place, texts, [form] if form else _likely(texts))
+
+
+class _Place(NamedTuple):
+    """Says in error messages where times are wrong."""
+
+    who: str
+    column: str
+    first_row: int
+
+    def complete(self, missing: NDArray[np.bool_]) -> None:
+        if missing.any():
+            raise ValueError(
+                f"{self.who} needs a time for every row{self.column}, but row "
+                f"{missing.argmax() + self.first_row} has none ({missing.sum()} such rows); drop "
+                "these rows."
+            )
+
+    def unreadable(self, row: int, text: str, forms: str) -> ValueError:
+        return ValueError(
+            f"{self.who} needs {forms}{self.column}, but row {row + self.first_row} has "
+            f"{text[:40]!r}; correct or drop this row."
+        )
+
+    def increasing(self, seconds: NDArray[np.float64], values: Any, local: bool) -> None:
+        """Check that times are finite and increase. ``local``: they may have been put back."""
+        finite = np.isfinite(seconds)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise self.unreadable(row, str(values[row]), "finite times")
+        steps = np.diff(seconds)
+        if (steps > 0).all():
+            return
+        row = int(np.argmin(steps > 0)) + 1
+        before = f"after {values[row - 1]}"
+        remedy = "sort the rows by time"
+        if steps[row - 1] == 0:
+            before, remedy = "again", "drop all rows of a time but one"
+        elif local and -3600 <= steps[row - 1] < -1700:
+            remedy = "if clocks were put back there, write times with their zones, else " + remedy
+        raise ValueError(
+            f"{self.who} needs times that increase{self.column}, but row {row + self.first_row} "
+            f"has {values[row]} {before}; {remedy}."
+        )
+
+
+def _plain(values: Any) -> NDArray:
+    """Convert times to a NumPy array of numbers, datetime64, timedelta64 or objects."""
+    if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # of pandas
+        values = optional("pandas", "tables").Index(values).tz_convert("UTC").tz_localize(None)
+    array = np.asarray(values)
+    return array if array.dtype.kind in "iufmM" else array.astype(object)
+
+
+def _read_numbers(place: _Place, values: NDArray, column: str | None) -> Times:
+    """Read numbers. Differences are exact: they are never taken in a type of small integers."""
+    exact = values.dtype == object or (values.dtype.kind in "iu" and values.dtype.itemsize == 8)
+    wide = np.array(values.tolist(), dtype=object) if exact else values.astype(np.float64)
+    passed = np.asarray(wide - wide[0], dtype=np.float64)
+    place.increasing(passed, values, local=False)
+    unit = _unit(float(wide[0]), passed, column)
+    return Times(passed / unit, numbers(unit), wide[0], place.who)
+
+
+def _unit(first: float, passed: NDArray[np.float64], column: str | None) -> float:
+    """Return the units in a second: 1, unless the name or the size of numbers tells otherwise."""
+    where = f"Column {column!r}" if column is not None else "The times"
+    if column is not None and (named := _NAMED.search(column)):
+        unit = list(_UNITS)[named.lastindex - 1]  # type: ignore[operator]
+        why = "by its name; rename it if it does not"
+    elif recent := [unit for unit, n in _UNITS.items() if 9.46e8 * n <= first <= 4.1e9 * n]:
+        unit, why = recent[0], "since 1970, by the size of the numbers"
+    else:
+        step = float(np.median(np.diff(passed))) if len(passed) > 1 else 0.0
+        if 4 <= step <= 1e10 and step % 60:  # minutes and hours are usual
+            unit = "ms" if step <= 1e3 else "µs" if step <= 1e6 else "ns"
+            warnings.warn(
+                f"{where} may count {_words(unit)}: its rows are {step:g} apart and count as "
+                f"{step:g} s; if so, let its name end in _{unit.replace('µ', 'u')}, or pass the "
+                f"rate, {_UNITS[unit] / step:.6g} rows per second.",
+                stacklevel=5,
+            )
+        return 1.0
+    warnings.warn(f"{where} counts {_words(unit)} ({unit}), {why}.", stacklevel=5)
+    return _UNITS[unit]
+
+
+def _words(unit: str) -> str:
+    return {"m": "milli", "µ": "micro", "n": "nano"}[unit[0]] + "seconds"
+
+
+def _likely(texts: Sequence[str]) -> list[Form]:
+    """Return the forms that read the most texts of a sample, or no form if none reads one."""
+    sample = texts[:: max(1, len(texts) // _SAMPLE)]
+    counts = [sum(form.read(text) is not None for text in sample) for form in _FORMS]
+    most = max(counts)
+    return [form for form, count in zip(_FORMS, counts) if count == most > 0]
+
+
+def _read_texts(place: _Place, texts: list[str], forms: list[Form]) -> Times:
+    """Read texts by the form that reads all, and of several such forms by the one of even steps."""
+    if not forms:
+        needed = "numbers, time stamps, clock times or durations"
+        raise place.unreadable(0, texts[0], needed)
+    columns = [(form, [form.read(text) for text in texts]) for form in forms]
+    whole = [(form, values) for form, values in columns if None not in values]
+    if not whole:
+        form, values = max(columns, key=lambda pair: sum(v is not None for v in pair[1]))
+        raise place.unreadable(values.index(None), texts[values.index(None)], form.title)
+    read = [(form, *_since_first(form, values)) for form, values in whole]
+    rising = [one for one in read if (np.diff(one[1]) > 0).all()]
+    if not rising:
+        place.increasing(read[0][1], texts, read[0][0].is_stamp)
+    read = sorted(rising, key=lambda one: _unevenness(one[1]))
+    (form, seconds, origin), *others = read
+    other = next((one for one in others if not np.allclose(one[1], seconds, atol=1e-9)), None)
+    if other is not None:
+        if _unevenness(other[1]) <= 2 * _unevenness(seconds) + 1e-6:
+            raise ValueError(
+                f"{place.who} has times such as {texts[0]!r}{place.column} that can be read as "
+                f"{form.title} or as {other[0].title}; write them in full, as 2026-03-31 or "
+                "12:30:00, or pass the rate."
+            )
+        warnings.warn(
+            f"Times such as {texts[-1]!r}{place.column} are read as {form.title}, because rows are "
+            f"evenly spaced then, and not as {other[0].title}.",
+            stacklevel=4,
+        )
+    return Times(seconds, form, origin, place.who)
+
+
+def _since_first(form: Form, values: list[Any]) -> tuple[NDArray[np.float64], float]:
+    """Return the seconds since the first value, and this value."""
+    if form.turn:
+        unrolled = [values[0]]
+        for value in values[1:]:
+            unrolled.append(form.after(unrolled[-1], value))
+        values = unrolled
+    first = values[0]
+    passed = np.array([value - first for value in values], dtype=np.float64)
+    return passed / form.per_second, first
+
+
+def _unevenness(seconds: NDArray[np.float64]) -> float:
+    steps = np.diff(seconds)
+    middle = float(np.median(steps)) if len(steps) else 0.0
+    return float(np.abs(steps - middle).mean()) / middle if middle else 0.0
+
+
+def timed_rows(
+    who: str, rows: Iterable[tuple[str, Any]], column: str
+) -> tuple[Times, Iterator[tuple[float, Any]]]:
+    """Read the times of a stream, in the form of its first rows.
+
+    Parameters
+    ----------
+    who, column : str
+        As for :func:`read_times`.
+    rows : iterable of (time, row)
+        At least one.
+
+    Returns
+    -------
+    Times
+        Those of the first rows.
+    iterator of (seconds, row)
+        All rows, with the seconds since the first one.
+    """
+    given = iter(rows)
+    first = list(islice(given, _FIRST))
+    times = read_times(who, [text for text, _ in first], column, first_row=1)
+    return times, chain(
+        zip(times.seconds.tolist(), [row for _, row in first]),
+        _following(times, given, first[-1][0], f" in column {column!r}"),
+    )
+
+
+def _following(
+    times: Times, rows: Iterator[tuple[str, Any]], text: str, column: str
+) -> Iterator[tuple[float, Any]]:
+    """Read the times of a stream after its first rows, the last of which has the time ``text``."""
+    form, before = times.form, times.origin + round(times.seconds[-1] * times.form.per_second)
+    before = before if form.turn else form.read(text.strip()) or 0
+    former = text
+    for number, (text, row) in enumerate(rows, len(times.seconds)):
+        place, value = _Place(times.who, column, number), form.read(text.strip())
+        if value is None:
+            raise place.unreadable(1, text, form.title)
+        value = form.after(before, value)
+        passed = np.array([0.0, value - before]) / form.per_second
+        place.increasing(passed, [former, text], form.is_stamp)
+        before, former = value, text
+        yield (value - times.origin) / form.per_second, row
+
+
+def numbers(per_second: float = 1.0) -> Form:
+    """Return the form of numbers, of which ``per_second`` are a second."""
+    return Form("numbers", _number, per_second)
+
+
+def formatted(form: str) -> Form:
+    """Return the form of time stamps that a format of ``strftime`` describes."""
+    is_zoned = "%z" in form
+
+    def read(text: str) -> int | None:
+        if is_zoned:  # a zone may be written as +01
+            text = re.sub(r"([+-]\d\d)$", r"\g<1>00", text) if text.count(":") else text
+        try:
+            return _nanoseconds(datetime.strptime(text, form))
+        except ValueError:
+            return None
+
+    return Form(f"time stamps of the format {form!r}", read)
+
+
+def _nanoseconds(stamp: datetime) -> int:
+    """Return the nanoseconds since 1970, in UTC if the stamp has no zone."""
+    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - datetime(
+        1970, 1, 1, tzinfo=UTC
+    )
+    return (since.days * 86_400 + since.seconds) * _NS + since.microseconds * 1000
+
+
+def _number(text: str) -> int | float | None:
+    """Read a number, with a decimal point or a decimal comma."""
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", text, re.IGNORECASE):
+        return float(text.replace(",", "."))
+    return None
+
+
+def _fraction(text: str | None) -> int:
+    """Convert a decimal fraction of a second, such as ``.25``, to nanoseconds."""
+    return int(text[1:10].ljust(9, "0")) if text else 0
+
+
+def _of_day(hour: int, half: str | None) -> int | None:
+    """Return the hour from 0 to 23, if ``half`` says am or pm, else the hour as it is."""
+    if not half:
+        return hour
+    return hour % 12 + 12 * (half[0] in "pP") if 1 <= hour <= 12 else None
+
+
+def _stamp(order: str, zoned: bool, text: str) -> int | None:
+    """Read a time stamp, as nanoseconds since 1970."""
+    found = _STAMP.fullmatch(text)
+    if not found or bool(found[14]) != zoned or (found[1] is not None) != (order == "year"):
+        return None
+    year, month, day = found[1], found[3], found[4]
+    if year is None:
+        day, month = (found[5], found[7]) if order == "day" else (found[7], found[5])
+        year = found[8] if len(found[8]) == 4 else f"20{found[8]}"
+    hour = _of_day(int(found[9] or 0), found[13])
+    minute, second = int(found[10] or 0), int(found[11] or 0)
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - 719_163  # 1970-01-01
+    except ValueError:
+        return None
+    if hour is None or hour > 24 or minute > 59 or second > 60:
+        return None
+    seconds = days * 86_400 + hour * 3600 + minute * 60 + second - _offset(found[14] or "Z")
+    return seconds * _NS + _fraction(found[12])
+
+
+def _offset(zone: str) -> int:
+    """Return the seconds by which a zone is before UTC."""
+    if zone[0] not in "+-":
+        return 0
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    return (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1 if zone[0] == "-" else 1)
+
+
+def _in_words(text: str) -> int | None:
+    """Read a date with the name of a month, or 20260310T100000, as nanoseconds since 1970."""
+    if not re.search(r"[a-z]{3}.*\d{4}|\d{4}.*[a-z]{3}|^\d{8}T\d", text, re.IGNORECASE):
+        return None
+    pd = optional("pandas", "tables")
+    try:
+        stamp = pd.Timestamp(text)
+        return (stamp if stamp.tzinfo else stamp.tz_localize("UTC")).as_unit("ns").value
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _time(text: str) -> int | None:
+    """Read hours:minutes:seconds, after days if there are any, as nanoseconds."""
+    found = _TIME.fullmatch(text)
+    hour = _of_day(int(found[3]), found[7]) if found else None
+    if found is None or hour is None or int(found[4]) > 59 or int(found[5]) > 60:
+        return None
+    seconds = hour * 3600 + int(found[4]) * 60 + int(found[5])
+    sign = -1 if found[2] else 1
+    return int(found[1] or 0) * _DAY + sign * (seconds * _NS + _fraction(found[6]))
+
+
+def _two_parts(unit: int, text: str) -> int | None:
+    """Read hours:minutes (a ``unit`` of an hour) or minutes:seconds, as nanoseconds."""
+    found = _PARTS.fullmatch(text)
+    hours = unit == _HOUR
+    if not found or int(found[2]) > 59 or (hours and (found[3] or int(found[1]) > 24)):
+        return None
+    return int(found[1]) * unit + int(found[2]) * (unit // 60) + _fraction(found[3])
+
+
+def _duration(text: str) -> int | None:
+    """Read lengths with their units, such as ``1 min 2.5 s`` or ``PT1M2.5S``, as nanoseconds."""
+    iso = re.fullmatch(r"P(?:(\d+)D)?T(.*)", text, re.IGNORECASE)
+    text = (f"{iso[1]}d" if iso[1] else "") + iso[2] if iso else text
+    total, place = 0, 0
+    while place < len(text) and (found := _LENGTH.match(text, place)):
+        unit = _LENGTHS.get(found[2] if found[2] in _LENGTHS else found[2].lower())
+        if unit is None:
+            return None
+        total += round(float(found[1].replace(",", ".")) * unit)
+        place = found.end()
+    return total if text and place == len(text) else None
+
+
+_FORMS = (
+    numbers(),
+    *(
+        Form(f"time stamps{order}{zone}", partial(_stamp, key, bool(zone)))
+        for order, key in (
+            ("", "year"),
+            (" with the day first", "day"),
+            (" with the month first", "month"),
+        )
+        for zone in ("", " with zones")
+    ),
+    Form("hours:minutes:seconds", _time, turn=_DAY),
+    Form("hours:minutes", partial(_two_parts, _HOUR), turn=_DAY),
+    Form("minutes:seconds", partial(_two_parts, 60 * _NS), turn=_HOUR),
+    Form("durations with units", _duration),
+    Form("dates with names of months", _in_words),
+)

@@ -1,0 +1,196 @@
+"""Times of rows in all forms: rates, holes, what can be read in two ways, and errors."""
+
+import warnings
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from metriclearn.running.times import formatted, matches, rate_of, read_times, timed_rows
+
+RATES = (1, 7, 25, 30, 50, 59.94, 60, 64, 80, 100, 128, 250, 1000)
+START = datetime(2026, 3, 29, 0, 59, 58, 412_000)  # summer time begins two seconds later
+
+
+def stamps(seconds: np.ndarray, digits: int, zone: bool = False) -> list[str]:
+    """Write times in Rome, rounded."""
+    texts = []
+    for second in seconds:
+        stamp = START + timedelta(microseconds=round(second * 1e6))
+        stamp += timedelta(microseconds=5 * 10 ** (5 - digits))  # to round, not to cut
+        summer = zone and stamp >= datetime(2026, 3, 29, 1)
+        local = stamp + timedelta(hours=1 + summer) if zone else stamp
+        text = f"{local:%Y-%m-%d %H:%M:%S.%f}"[: digits - 6]
+        texts.append(text + ("+02:00" if summer else "+01:00") * zone)
+    return texts
+
+
+WRITTEN = {
+    "seconds": lambda s: s + 12.345,
+    "seconds to the ms": lambda s: np.round(s + 0.4321, 3),
+    "ms": lambda s: np.round(s * 1000 + 4321).astype(np.int64),
+    "ms since 1970": lambda s: np.round(1e3 * (1774745998.1 + s)).astype(np.int64),
+    "ns since 1970": lambda s: [1774745998 * 10**9 + round(1e9 * x) for x in s.tolist()],
+    "stamps to the ms": lambda s: stamps(s, 3),
+    "stamps to 10 ms": lambda s: stamps(s, 2),
+    "stamps with zones": lambda s: stamps(s, 3, zone=True),
+    "stamps of pandas": lambda s: pd.Series(pd.to_datetime(stamps(s, 3), utc=True)),
+    "clock times": lambda s: [text[11:] for text in stamps(s + 82_800, 3)],  # past midnight
+    "durations": lambda s: [f"{1000 * x:.0f} ms" for x in s],
+}
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("form", WRITTEN)
+@pytest.mark.filterwarnings("ignore:Column 'time_ms' counts", "ignore:Column 't' counts")
+def test_rates_in_all_forms(form: str, rate: float) -> None:
+    if form == "stamps to 10 ms" and rate > 50:
+        return
+    column, true = "time_ms" if form == "ms" else "t", np.arange(1001) / rate
+    values = WRITTEN[form](true[:-1])
+    times = read_times("a", values, column)
+    assert times.rate == pytest.approx(rate, rel=1e-4)
+    np.testing.assert_allclose(times.at(np.arange(1001)), true, atol=1 / rate)
+    assert not len(times.holes)
+    rows = np.arange(1000)
+    np.testing.assert_allclose(times.rows(times.at(rows)), rows, atol=1e-4)
+    if not isinstance(values, pd.Series):  # a stream reads the same
+        _, stream = timed_rows("a", [(str(value), None) for value in values], column)
+        np.testing.assert_allclose([second for second, _ in stream], times.seconds, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        (np.array([-120, 0, 60, 120], np.int8), [0, 120, 180, 240]),
+        (np.array([0, 2**64 - 1], np.uint64), [0, 2.0**64]),
+        (pd.Series([1, 2], dtype="Int64"), [0, 1]),
+        (["0,5", "1", "1,5"], [0, 0.5, 1]),
+        (["31.12.2025 23:59:59,5", "01.01.2026 00:00:00"], [0, 0.5]),  # the day is first
+        (["12/31/25 11:59 PM", "1/1/26 12:00 AM"], [0, 60]),
+        (["2026-03-10", "2026-03-10 12:00"], [0, 43200]),
+        (["20260310T100000", "20260310T100001"], [0, 1]),
+        (["10 Mar 2026 10:00:00", "10 Mar 2026 10:00:02"], [0, 2]),
+        (["2026-03-10T10:00:00Z", "2026-03-10T11:00:01 +0100"], [0, 1]),
+        ([datetime(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 1)], [0, 1]),
+        ([timedelta(0), timedelta(days=1, seconds=1.5)], [0, 86401.5]),
+        (np.array([0, 1500], "m8[ms]"), [0, 1.5]),
+        (["58:30", "59:30", "60:30"], [0, 60, 120]),  # minutes:seconds
+        (["59:59.5", "00:00.0"], [0, 0.5]),
+        (["23:59", "00:01"], [0, 120]),  # hours:minutes
+        (["9:59:59 AM", "12:00:00 PM"], [0, 7201]),
+        (["27:59:59", "28:00:00"], [0, 1]),
+        (["PT59.5S", "PT1M1S", "P1DT0S"], [0, 1.5, 86340.5]),
+        (["1 min 59 s", "2min"], [0, 1]),
+        (["0 days 23:59:59", "1 days 00:00:00.25"], [0, 1.25]),
+    ],
+)
+def test_forms(values: object, seconds: list[float]) -> None:
+    with warnings.catch_warnings(action="error"):
+        times = read_times("a", values)
+    np.testing.assert_allclose(times.seconds, seconds)
+    assert times.seconds.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "step", "note"),
+    [
+        ([0, 4, 8], "t", 4, r"'t' may count milliseconds.*end in _ms, or pass the rate, 250 rows"),
+        ([0, 16667, 33333], "t", 16666.5, "may count microseconds.* 60.0006 rows per second"),
+        ([0, 10**7, 2 * 10**7], "t", 1e7, "may count nanoseconds.* 100 rows per second"),
+        ([0, 40], "elapsed (ms)", 0.04, r"counts milliseconds \(ms\), by its name"),
+        ([0, 40], "t_us", 4e-5, "counts microseconds"),
+        ([0, 60, 120], "t", 60, None),
+        ([0, 1, 2], "bus", 1, None),
+        (["01/02/2026", "02/02/2026", "03/02/2026"], "t", 86400, "with the day first, because"),
+        (["01/30/2026", "01/31/2026", "02/01/2026"], "t", 86400, None),
+        (["01/02/2026 10:00", "01/02/2026 10:01"], "t", 60, None),  # the same either way
+    ],
+)
+def test_a_note_names_the_reading(values: list, column: str, step: float, note: str | None) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        times = read_times("a", values, column)
+    assert np.median(np.diff(times.seconds)) == pytest.approx(step)
+    assert len(told) == (note is not None)
+    if note is not None:
+        with pytest.warns(UserWarning, match=note):
+            read_times("a", values, column)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (np.array([10, 20, 30, 5], np.uint32), "row 4 has 5 after 30; sort the rows by time"),
+        ([0, 1, 1], "row 3 has 1 again; drop all rows of a time but one"),
+        (
+            [*range(8), "Total"],
+            "needs numbers in column 't', but row 9 has 'Total'; correct or drop",
+        ),
+        (["s", 0, 1], "needs numbers in column 't', but row 1 has 's'; correct or drop this row"),
+        (
+            ["a", "b"],
+            "needs numbers, time stamps, clock times or durations in column 't', but row 1",
+        ),
+        ([0, float("nan"), 2], "row 2 has none"),
+        ([0, float("inf")], "in column 't', but row 2 has 'inf'; correct or drop"),
+        (["2026-03-10 10:00", "", "2026-03-10 10:02"], "row 2 has none"),
+        (["2026-03-10 10:00", "2026-13-10 10:01"], "needs time stamps .* row 2 has '2026-13-10"),
+        (["2026-03-10 10:00", "2026-03-10 10:01Z"], "row 2 has '2026-03-10 10:01Z'; correct"),
+        (["2026-10-25 02:59", "2026-10-25 02:00"], "row 2 .* if clocks were put back there, write"),
+        (["00:10:00", "00:05:00"], "row 2 has 00:05:00 after 00:10:00; sort the rows by time"),
+        (["10:05", "10:06"], "read as hours:minutes or as minutes:seconds; write them in full"),
+        (["01/02/2026", "03/02/2026", "03/03/2026"], "with the day first or as time stamps"),
+        ([], "needs times in column 't', but there are no rows"),
+        ([True, False], "but row 1 has 'True'"),
+    ],
+)
+def test_errors_name_the_row_and_a_remedy_that_helps(values: object, sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"a.csv.*{sentence}"):
+        read_times("'a.csv'", values, "t", first_row=1)
+    texts = [str(value) for value in np.asarray(values).tolist()]
+    if texts:  # streams say the same
+        with pytest.raises(ValueError, match=f"a.csv.*{sentence}"):
+            list(timed_rows("'a.csv'", [(text, None) for text in texts], "t")[1])
+
+
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [("noon", "row 31 has 'noon'"), ("29", "row 31 has 29 again; drop"), ("3", "3 after 29; sort")],
+)
+def test_streams_name_wrong_rows_that_come_late(last: str, sentence: str) -> None:
+    rows = [(str(i), None) for i in range(30)]
+    with pytest.raises(ValueError, match=f"input needs .*{sentence}"):
+        list(timed_rows("input", [*rows, (last, None)], "t")[1])
+
+
+def test_holes_count_for_times_but_not_for_the_rate() -> None:
+    times = read_times("a", [0, 0.5, 1.0, 100, 100.5], "t")
+    assert (times.rate, times.holes.tolist()) == (2, [3])
+    assert times.at([0, 2, 3, 5]).tolist() == [0, 1, 100, 101]
+    assert times.rows([0.25, 1.25, 1.5, 50, 100.25, 101, 102]).tolist() == [
+        *(0.5, 2.5, 3, 3, 3.5, 5, 7)
+    ]
+    assert times.firsts(1.0).tolist() == [0, 2, 3]
+    with pytest.warns(UserWarning, match="Rows are 0.5 to 99 s apart by column 't', but count"):
+        assert rate_of([times, read_times("b", [7.0])], "t") == 2
+    with pytest.raises(ValueError, match="Files of one row have no rate in column 't'"):
+        rate_of([read_times("b", [7.0])], "t")
+
+
+def test_other_rates_are_averaged_or_refused() -> None:
+    assert matches("a", 2.1, 2)
+    with pytest.warns(UserWarning, match="a has 20 rows per second and the model 2, so rows are"):
+        assert not matches("a", 20, 2)
+    with pytest.raises(ValueError, match="a has 1 rows per second, but the model needs 2 rows per"):
+        matches("a", 1, 2)
+
+
+def test_formats_of_strftime() -> None:
+    zoned = formatted("%d.%m.%Y %H:%M:%S%z")
+    plus = timezone(timedelta(hours=1))
+    expected = datetime(2026, 3, 10, 10, tzinfo=plus).timestamp() * 1e9
+    for zone in ("+01", "+0100", "+01:00"):
+        assert zoned.read(f"10.03.2026 10:00:00{zone}") == expected
+    assert zoned.read("2026-03-10") is None
