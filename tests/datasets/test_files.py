@@ -29,7 +29,7 @@ DIALECTS = {
     "as many commas in names": 't;"u";label, in, words\n0,5;1,5;a b,\n1,0;-2,5;c,\n',
     "tabs, quoted, CRLF": '"t"\t"u"\t"label"\r\n0.5\t1.5\ta b\r\n1\t-2.5\tc\r\n',
     "bars, of an old Mac": "t|u|label\r0.5|1.5|a b\r1|-2.5|c\r",
-    "Excel's first line": "sep=;\nt;u;label\n0,5;1,5;a b\n1;-2,5;c\n",
+    "Excel's first line": "\ufeffsep=;\nt;u;label\n0,5;1,5;a b\n1;-2,5;c\n",
     "padded names": " t,u ,label \n0.5,1.5,a b\n1,-2.5,c\n",
     "blanks after commas": "t, u, label\n0.5, 1.5, a b\n1, -2.5, c\n",
     "byte order mark, empty lines": "\ufefft,u,label\n\n0.5,1.5,a b\n\n1,-2.5,c\n\n",

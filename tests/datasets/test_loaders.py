@@ -276,6 +276,17 @@ def test_series_by_hand(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.sequences[0][:, 0], ARRAYS["tssb"]["a"])
 
 
+def test_folders_of_tables_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    for name in ("a", "b"):
+        text = "time,flow,state\n0.0,1.5,normal\n1.0,2,fault\n"
+        (tmp_path / "recordings" / f"{name}.csv").write_text(text)
+    (tmp_path / "groups.csv").write_text("recording,group\nb,one\na,two\n")
+    data = load_dataset("skab", tmp_path)
+    assert (data.name, data.names, data.groups) == ("skab", ["a", "b"], ["two", "one"])
+    assert (data.feature_names, data.labels[0].tolist()) == (["flow"], ["normal", "fault"])
+
+
 def test_bees_by_hand(tmp_path: Path) -> None:
     raw, data = (made(tmp_path, "beedance", **o) for o in ({"derived": False}, {"window": 3}))
     assert (raw.names, raw.groups) == (["a", "b"], ["a", "b"])
