@@ -45,7 +45,7 @@ def test_log_posterior_is_the_density_up_to_a_constant() -> None:
 
 
 def test_sweeps_visit_partitions_as_often_as_the_posterior_says() -> None:
-    X = np.array([[-1.0], [-0.6], [0.7], [1.3]])
+    X = np.array([[-2.0], [-1.2], [1.4], [2.6]])  # so far from 0 that shrinkage shows
     partitions = list(all_partitions(4))
     weights = np.exp([posterior_by_densities(X, labels) for labels in partitions])
     expected = dict(zip(map(Partition.from_labels, partitions), weights / weights.sum()))
