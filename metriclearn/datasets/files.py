@@ -86,7 +86,7 @@ def load_files(
     files = sequence_files("load_files", folder, pattern, ENDINGS)
     read = [read_labeled(file, label, group) for file in files]
     first = [*read[0][0].columns, *ignore]
-    read = [(columns_as(features, first), *rest) for features, *rest in read]
+    read = [(columns_as(features, first), labels, name) for features, labels, name in read]
     columns = list(dict.fromkeys(str(name) for features, _, _ in read for name in features.columns))
     if not set(ignore) < set(columns):
         raise ValueError(

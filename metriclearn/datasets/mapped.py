@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import ENDINGS, new_folder, read_labeled, sequence_files
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.atomic import reading
+from metriclearn.running.atomic import read_npz, reading
 from metriclearn.running.extras import optional
-from metriclearn.running.npz import read_npz
 
 
 class LazyArrays(Sequence[NDArray]):

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from metriclearn.running.atomic import reading
+from metriclearn.running.atomic import read_npz, reading
 from metriclearn.running.extras import optional
-from metriclearn.running.npz import read_npz
 
 if TYPE_CHECKING:
     import pandas as pd

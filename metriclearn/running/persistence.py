@@ -25,8 +25,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
-from metriclearn.running.atomic import replacing
-from metriclearn.running.npz import TooLarge, check_contents, read_npz
+from metriclearn.running.atomic import TooLarge, check_contents, read_npz, replacing
 
 # Raised whenever a change makes older files unreadable.
 _FORMAT = 5

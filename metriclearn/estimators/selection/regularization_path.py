@@ -345,8 +345,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         check_parameters(self)
         who = type(self).__name__
         data = read_data_sets(who, X)
-        n = len(data.arrays)
-        if data.single or n < 2:
+        if data.single or (n := len(data.arrays)) < 2:
             raise ValueError(
                 f"{who} needs at least 2 sequences to leave some out, got 1; pass a list of "
                 "sequences, or use ChangePointMetricLearner."
@@ -360,13 +359,12 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         values = _strengths(self.strengths, statement.problem, self.ratio)
         losses = []
         for train, test in self._folds(n, groups):
+            (some, truths), left_out = (
+                ([X[i] for i in f], [y[i] for i in f]) for f in (train, test)
+            )
+            share = None if weights is None else weights[train]
             path = regularization_path(
-                learner,
-                [X[i] for i in train],
-                [y[i] for i in train],
-                values,
-                validation=([X[i] for i in test], [y[i] for i in test]),
-                sample_weight=None if weights is None else weights[train],
+                learner, some, truths, values, validation=left_out, sample_weight=share
             )
             if path.solutions[-1].reason == "interrupted":
                 # An interrupted comparison must not choose.
@@ -379,8 +377,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         path = replace(path, validation_loss=np.array(losses).T)
         best, fitted = path.learners[path.best], copy.copy(self)
         learned = {name: value for name, value in vars(best).items() if name not in parameters}
-        learned |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
-        learned["strength_"] = float(values[path.best])
+        learned |= {"strengths_": values, "strength_": float(values[path.best])}
+        learned |= {"loss_path_": path.validation_loss, "path_": path}
         learned["training_losses_"] = best.training_losses(path.scores[path.best], training)
         vars(fitted).update(learned)
         report(fitted, statement.problem)
