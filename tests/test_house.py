@@ -25,7 +25,7 @@ OPTIONS = {
 CHECKS = {"raises", "warns", "check", "check_estimator"}
 FREE_FOLDERS = {"metriclearn/indices", "experiments/benchmarks"}  # one file for each of many things
 # A file for each part of the problem, and for each view.
-LARGER_FOLDERS = {"metriclearn/problem": 11, "metriclearn/running": 11, "metriclearn/views": 15}
+LARGER_FOLDERS = {"metriclearn/problem": 11, "metriclearn/running": 12, "metriclearn/views": 15}
 
 
 def lines_of_code(text: str, tree: ast.Module) -> set[int]:

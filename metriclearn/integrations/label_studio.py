@@ -47,8 +47,10 @@ from metriclearn.running.requests import TooLong, read_body
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
 # Errors that contents of a request cause, such as JSON of many levels or integers of many digits.
-_REFUSED = (ArithmeticError, AttributeError, ImportError, LookupError, OSError, RecursionError)
-_REFUSED += (TypeError, ValueError)
+_REFUSED: tuple[type[Exception], ...] = (
+    *(ArithmeticError, AttributeError, ImportError, LookupError),
+    *(OSError, RecursionError, TypeError, ValueError),
+)
 _UNKNOWN = "unknown"  # label of time in no region
 _LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 _EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINING")

@@ -380,7 +380,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         learned |= {"strengths_": values, "strength_": float(values[path.best])}
         learned |= {"loss_path_": path.validation_loss, "path_": path}
         learned["training_losses_"] = best.training_losses(path.scores[path.best], training)
-        vars(fitted).update(learned)
+        fitted.__dict__.update(learned)
         report(fitted, statement.problem)
         # All at once: a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
