@@ -346,21 +346,17 @@ def annotation_error(
     return AnnotationError(rate, positives, negatives, len(rows))
 
 
-def match(a: NDArray, b: NDArray, tolerance: float) -> list[tuple[int, int]]:
+def match(a: NDArray, b: NDArray, tolerance: float) -> NDArray[np.int64]:
     """Match points of two sorted arrays one to one, as many as possible, and list the pairs (i, j).
 
     The points a[i] and b[j] may be matched if they are at most ``tolerance`` apart. To match the
     first two points that may be matched is optimal, because the tolerance is the same for all
-    points. It takes O(r + s) time for r and s points.
+    points. It takes O(r + s) time for r and s points, and returns an array (n, 2).
     """
-    right, pairs, j = b.tolist(), [], 0
-    for i, place in enumerate(a.tolist()):
-        while j < len(right) and right[j] < place - tolerance:
-            j += 1
-        if j < len(right) and abs(right[j] - place) <= tolerance:
-            pairs.append((i, j))
-            j += 1
-    return pairs
+    from metriclearn.indices.kernels import matched
+
+    places = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    return matched(*places, float(tolerance))
 
 
 def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_]:

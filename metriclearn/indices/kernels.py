@@ -130,3 +130,17 @@ def weighted_concordance(a: NDArray[np.float64], b: NDArray[np.float64]) -> tupl
         value += part
         weight += size
     return value, weight
+
+
+@njit(nogil=True, cache=True)
+def matched(a: NDArray, b: NDArray, tolerance: float) -> Ints:
+    """Match sorted points one to one, the first two that are at most ``tolerance`` apart first."""
+    pairs = np.empty((min(len(a), len(b)), 2), dtype=np.int64)
+    n = j = 0
+    for i in range(len(a)):
+        while j < len(b) and b[j] < a[i] - tolerance:
+            j += 1
+        if j < len(b) and abs(b[j] - a[i]) <= tolerance:
+            pairs[n] = i, j
+            n, j = n + 1, j + 1
+    return pairs[:n]

@@ -62,7 +62,7 @@ def test_matching_is_the_largest_and_near_is_by_definition(
     a, b, n = case
     apart = np.abs(np.subtract.outer(a, b)).reshape(len(a), len(b))
     matched = int(np.sum(maximum_bipartite_matching(csr_array(apart <= margin)) >= 0))
-    pairs = match(np.array(a), np.array(b), margin)
+    pairs = [(i, j) for i, j in match(np.array(a), np.array(b), margin).tolist()]
     assert len(pairs) == len(dict(pairs)) == len({j for _, j in pairs}) == matched
     assert all(apart[pair] <= margin for pair in pairs)
     expected = matched / len(b) if b else 1.0, matched / len(a) if a else 1.0
