@@ -359,9 +359,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         values = _strengths(self.strengths, statement.problem, self.ratio)
         losses = []
         for train, test in self._folds(n, groups):
-            (some, truths), left_out = (
-                ([X[i] for i in f], [y[i] for i in f]) for f in (train, test)
-            )
+            some, truths = [X[i] for i in train], [y[i] for i in train]
+            left_out = [X[i] for i in test], [y[i] for i in test]
             share = None if weights is None else weights[train]
             path = regularization_path(
                 learner, some, truths, values, validation=left_out, sample_weight=share
