@@ -467,16 +467,17 @@ def file_times(file: Path, time: str, rate: float | None = None) -> Times:
     >>> file_times(Path("walk.csv"), "time").rate  # doctest: +SKIP
     50.0
     """
-    is_text = file.suffix.lower() in SEPARATORS
-    only = {"usecols": lambda name: str(name).strip() == time} if is_text else {}
+    is_text, wanted = file.suffix.lower() in SEPARATORS, text(time)
+    only = {"usecols": lambda name: text(name) == wanted} if is_text else {}
     table, _ = read_columns(file, **only)
-    if time not in table:
-        table, _ = read_columns(file)
-        if rate is None:
-            raise lacks(file, time, table.columns, "name the column of the times (--time)")
-        warnings.warn(without_times(repr(os.fspath(file)), time, rate), stacklevel=2)
-        return evenly(len(table), rate)
-    return read_times(repr(os.fspath(file)), table[time], time, first_row=1)
+    named = [name for name in table.columns if text(name) == wanted]
+    if named:
+        return read_times(repr(os.fspath(file)), table[named[0]], time, first_row=1)
+    table, _ = read_columns(file)
+    if rate is None:
+        raise lacks(file, time, table.columns, "name the column of the times (--time)")
+    warnings.warn(without_times(repr(os.fspath(file)), time, rate), stacklevel=2)
+    return evenly(len(table), rate)
 
 
 @needs

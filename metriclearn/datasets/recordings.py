@@ -232,8 +232,12 @@ def load_tables(
                 f"got {list(frame.columns)[:8]}; ignore the others (ignore=…, --ignore)."
             )
     features = {name: frame.to_numpy() for name, frame in frames.items()}
-    for name in set(chosen) & set(times or {}):  # seconds at an even rate, without holes
-        rows = times[name].rows([span[:2] for span in tables[name]]) / rate  # type: ignore[index]
+    own = {name: (times or {}).get(files[name].stem) for name in chosen}
+    for name, read in own.items():
+        if read is None:
+            continue
+        # seconds at an even rate, without holes
+        rows = read.rows([span[:2] for span in tables[name]]) / rate
         tables[name] = [(a, b, span[2]) for (a, b), span in zip(rows.tolist(), tables[name])]
     parts = _labeled(folder / segments, tables, features, rate, gap)
     return of_parts(folder.resolve().name, parts, columns)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.text_tables import stream_rows
-from metriclearn.running.parameters import Of
+from metriclearn.running.parameters import Of, text
 from metriclearn.running.times import matches, tick, timed_rows, without_times
 
 _FRAMES = 16  # more frames than the deltas of a frame depend on
@@ -204,7 +204,8 @@ def table_rows(
                 "features of the training."
             )
         columns = [cells.index(name) for name in names]
-    place = cells.index(time) if is_header and time in cells else None
+    forms = list(map(text, cells)) if is_header else []
+    place = forms.index(text(time)) if text(time) in forms else None
     if time is not None and place is None:
         warnings.warn(without_times("the standard input", time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
     rows = _numbers(given if is_header else chain([first], given), columns, place)
