@@ -15,7 +15,7 @@ MINUTES ?= 10
 # whose properties make test tries on a quarter of the cases, and make fuzz on four times as many
 BUDGETED := $(shell grep -rl --include='*.py' "import examples" tests)
 # those that leave a page; what needs an environment of its own writes none
-BENCHMARKS := $(basename $(notdir $(shell grep -l "^BENCH = Benchmark(" experiments/benchmarks/*.py)))
+BENCHMARKS := $(basename $(notdir $(shell grep -l "^BENCH = Benchmark" experiments/benchmarks/*.py)))
 
 .PHONY: help demo test fuzz integrations lint bench figures docs release clean
 .DELETE_ON_ERROR:

@@ -62,12 +62,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Compute the learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
-        check_is_fitted(self)
-        if getattr(getattr(self, "score_", None), "view", None) is not None:
-            raise TypeError(
-                f"{type(self).__name__} needs whole recordings, because its view sees samples in "
-                "their context; use Euclidean distances between rows of transform(X)."
-            )
+        self._check_single_samples()
         pairs = real_array(type(self).__name__, "pairs", pairs, None)
         if pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
@@ -83,7 +78,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         ``NearestNeighbors(metric=learner.get_metric())``. The function stays the same if the
         learner is fitted again.
         """
-        check_is_fitted(self)
+        self._check_single_samples()
         components = self.components_.copy()
 
         def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
@@ -126,6 +121,15 @@ class LearnedMetric(  # type: ignore[call-arg]
     def read_data(self, X: Any) -> DataSets:
         """Read data, and check that they have the features of the training data."""
         return check_features(self, read_data_sets(type(self).__name__, X))
+
+    def _check_single_samples(self) -> None:
+        """Raise a TypeError if distances of single samples are not those of the metric."""
+        check_is_fitted(self)
+        if getattr(getattr(self, "score_", None), "view", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__} needs whole recordings, because its view sees samples in "
+                "their context; use Euclidean distances between rows of transform(X)."
+            )
 
     def rows_of(self, data: DataSets) -> Sequence[NDArray]:
         """Return the rows that the metric sees."""

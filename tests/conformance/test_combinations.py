@@ -1,7 +1,13 @@
 """Views and learners that could not be combined before views: each row is one combination."""
 
+import pickle
+from copy import copy, deepcopy
+from typing import Any, ClassVar
+
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
@@ -114,3 +120,141 @@ def test_a_learner_that_leaves_rows_out_is_the_learner_of_the_kept_rows() -> Non
         model.boundary_margins(HOLED)
     with pytest.raises(ValueError, match=r"a view that keeps all rows .* for a stream"):
         model.stream()
+
+
+SIX = [x[:, :3] for x in X]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("size", [1, 5, 90])
+def test_streams_fill_gaps(size: int) -> None:
+    """Also a first row that is missing, in chunks of one buffer."""
+    model = ml.ChangePointMetricLearner(view=views.Fill(3)).fit(HOLED, Y)
+    first = HOLED[0].copy()
+    first[0] = np.nan
+    for array in (*HOLED[:2], first):
+        stream, ends, buffer = model.stream(), [], np.empty((size, 5))
+        for start in range(0, 90, size):
+            buffer[:] = array[start : start + size]
+            ends += stream.push(buffer).ends.tolist()
+        assert ends + stream.finish().ends.tolist() == model.predict_change_points(array).tolist()
+
+
+@pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), deepcopy, None])
+def test_copies_of_streams_and_streams_of_a_segmenter_that_is_tuned(copied) -> None:
+    model = ml.ChangePointMetricLearner(solver=FEW, verbose=False).fit(SIX, Y)
+    wanted = model.predict_change_points(SIX[0]).tolist()
+    assert len(wanted) > 2
+    for n in (2, 4, 20, 40):
+        stream = model.stream()
+        ends = stream.push(SIX[0][:n]).ends.tolist()
+        if copied is None:  # a stream keeps the score with which it began
+            tuned = copy(model)
+            tuned.score_ = model.score_.at(1e-3)
+            stream.segmenter = tuned
+            several = [stream.copy(), stream]
+        else:
+            several = [copied(stream)]
+        for other in several:
+            rest = [*other.push(SIX[0][n:]).ends.tolist(), *other.finish().ends.tolist()]
+            assert ends + rest == wanted
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_clusterings_and_chosen_strengths_fill_gaps() -> None:
+    clusters = ml.ClusteringMetricLearner(view=views.Fill()).fit(HOLED, Y)
+    assert clusters.score(HOLED, Y) > -3.0
+    assert [len(one) for one in clusters.predict(HOLED, 3)] == [90] * 6
+    chosen = ml.ChangePointMetricLearnerCV(view=views.Fill(), strengths=2, cv=2).fit(HOLED, Y)
+    assert chosen.score(HOLED, Y) > -0.02
+
+
+class Seen(views.plain.PlainView):
+    """Remembers the groups with which it was fitted."""
+
+    groups: ClassVar[list[Any]] = []
+
+    def fit(self, X, y=None, groups=None):
+        self.groups.append(None if groups is None else [int(one) for one in groups])
+        self.begin(X)
+        return self
+
+    def rows(self, X):
+        return X
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_chosen_strengths_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
+    learner = ml.ChangePointMetricLearnerCV(view=Seen(), cv=2, strengths=2)
+    learner.fit(X, Y, groups=[0, 0, 1, 1, 2, 2])
+    assert [0, 0, 1, 1, 2, 2] in Seen.groups
+    assert any(one is not None and len(one) == 4 for one in Seen.groups)  # of a fold
+    learner = ml.ChangePointMetricLearnerCV(cv=2, strengths=2)
+    learner.fit([pd.DataFrame(x, columns=list("abcde")) for x in X], Y).fit_states(X, Y)
+    learner.fit(SIX, Y)
+    assert learner.n_features_in_ == 3
+    assert not hasattr(learner, "feature_names_in_")
+    assert len(learner.predict_states(SIX[0])) == 90
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_without_a_sample_complete_nothing() -> None:
+    """The samples of a name may be left out, or have the weight 0."""
+    labels = [np.where(np.arange(90) < 50, y, "").astype(object) for y in NAMED]
+    for one in labels:
+        one[one == ""] = -1
+    labels[0][20:23] = "alone"
+    model = ml.NamedSegmentLearner(emissions=views.Neighbors(0), solver=FEW)
+    model.fit(OF_NAMES, labels, sample_weight=[0, 1, 1, 1, 1, 1])
+    assert "alone" not in np.concatenate(model.predict(OF_NAMES[1:]))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_training_losses_are_those_of_the_tuned_penalty() -> None:
+    strong = ml.SquaredFrobenius(100.0)
+    model = ml.WhitenedMetricLearner(regularizer=strong, retune=True).fit(X, Y)
+    assert model.training_losses_["learned"] == pytest.approx(-model.score(X, Y))
+
+
+def with_short_segment() -> list[np.ndarray]:
+    arrays = [array.copy() for array in X]
+    arrays[0][2 : np.flatnonzero(np.diff(Y[0]))[0] + 1] = np.nan
+    return arrays
+
+
+REFUSED = {
+    "segments that a view makes too short": (
+        lambda: ml.ChangePointMetricLearner(view=views.LeaveOut(), min_size=4).fit(
+            with_short_segment(), Y
+        ),
+        "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
+    ),
+    "clusterings without some rows": (
+        lambda: ml.ClusteringMetricLearner(view=views.LeaveOut()).fit(HOLED, Y),
+        "a view that keeps all rows, got .*LeaveOut",
+    ),
+    "a transformer of scikit-learn": (
+        lambda: ml.ChangePointMetricLearner(view=PCA(2)).fit(X, Y),
+        r"a view such as views\.Each\(PCA\(2\)\)",
+    ),
+    "a parameter that was changed after the fit": (
+        lambda: (
+            ml.ChangePointMetricLearner(solver=FEW).fit(X, Y).set_params(min_size="a").predict(X)
+        ),
+        "a whole min_size of at least 1, got 'a'",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("call", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_refused(call, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        call()
+
+
+def test_distances_of_single_samples_under_a_view() -> None:
+    model = ml.ChangePointMetricLearner(view=views.OwnScale(), verbose=False).fit(X, Y)
+    for call in (model.get_metric, lambda: model.pair_distance(np.zeros((1, 2, 5)))):
+        with pytest.raises(TypeError, match="needs whole recordings, because its view"):
+            call()

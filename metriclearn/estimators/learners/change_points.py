@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter, methodcaller
 from typing import Annotated, Any, ClassVar, Self
@@ -37,6 +38,7 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, PenalizedMetric
 from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
+from metriclearn.views.gaps import Labels
 
 _COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
@@ -227,6 +229,11 @@ class Segmentations(Task):
         """
         data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
         truths = read_labelings(self.who, y, data, segments=True, partial=True)
+        self.check_sizes(truths)
+        return Training(data, truths)
+
+    def check_sizes(self, truths: Sequence[Any]) -> None:
+        """Raise a ValueError for labeled segments that are shorter than ``min_size``."""
         for i, truth in enumerate(truths):
             if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
                 raise ValueError(
@@ -234,7 +241,11 @@ class Segmentations(Task):
                     f"samples, but data set {i} has one of {truth.sizes.min()}; lower min_size, or "
                     "raise it after fitting to predict."
                 )
-        return Training(data, truths)
+
+    def truths(self, labels: Labels) -> list[Any]:
+        """Return the labels of the rows of a view. The view may leave rows out."""
+        self.check_sizes(labels.partitions)
+        return super().truths(labels)
 
     def complete(self, training: Training, learn: Learn) -> list[Any]:
         """Complete partial labels by the best segmentations under a first metric."""

@@ -256,6 +256,7 @@ class Clusterings(Task):
     n_init: int = 10
     random_state: Any = None
     spans_truths: ClassVar[bool] = True
+    may_leave_out: ClassVar[bool] = False
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read tables and labels. All samples of a table with equal labels are one cluster."""

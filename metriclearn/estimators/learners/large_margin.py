@@ -105,7 +105,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     penalty: Annotated[str | float | FeaturePenalty, OneOf("learned", Real())] = "learned"
     loss_scale: Annotated[float, Real(1e-50)] = 1.0
     standardize: bool = True
-    view: Annotated[Any, Of("fit_transform", "Whiten()", optional=True)] = None
+    view: Annotated[Any, Of("reach", "views.Each(PCA(2))", optional=True)] = None
     alternation: Annotated[Alternation, Of(Alternation, "Alternation()")] = Alternation()  # noqa: RUF009
     callbacks: Callbacks = ()
     n_jobs: Jobs = None
@@ -187,6 +187,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         task = self.task
         if (lacking := task.refusal_of(self.solver)) is not None:
             raise ValueError(f"{task.who} needs {lacking}")
+        if hasattr(self.view, "kept") and not task.may_leave_out:
+            needed = f"{task.who} needs a view that keeps all rows"
+            raise ValueError(f"{needed}, got {self.view!r}; take Fill instead.")
         return read_training(task, self.runner, X, y, sample_weight, groups, self.view)
 
     @property

@@ -170,6 +170,7 @@ class Task(ABC):
         exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
         return np.where(varies, 2.0**exponent, scale)
 
+    may_leave_out: ClassVar[bool] = True  # whether a view may leave rows out
     # Whether oracles use the basis of data and labels if all labels are known.
     spans_truths: ClassVar[bool] = False
 

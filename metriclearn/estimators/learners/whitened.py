@@ -104,11 +104,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         inner, training = learned.score, statement.training
         if not self.retune or inner.penalty is None or not len(inner.components):
             return fitted, learned
-        view, truths = training.view, training.truths
+        view, rows, truths = training.view, training.data.arrays, training.truths
         components = inner.components @ view.map_
         forms = [LowRankForm(view.scaled(X) @ components.T) for X in training.source.arrays]
+        if inner.boundaries is not None:
+            forms = list(map(inner.form, rows))
         penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
-        return fitted.with_score(fitted.score_.at(penalty)), learned
+        tuned = learned._replace(score=inner.at(penalty))
+        return fitted.with_score(fitted.score_.at(penalty)), tuned
 
 
 @dataclass(eq=False, repr=False)

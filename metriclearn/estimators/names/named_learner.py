@@ -235,6 +235,7 @@ class NamedSegmentations(Segmentations):
 
     def truths(self, labels: Labels) -> list[Any]:
         """Return the labels with the names of segments."""
+        self.check_sizes(labels.partitions)
         return named_truths(labels.codes or [], labels.partitions)
 
     def complete(self, training: Training, learn: Learn) -> list[Any]:
@@ -253,11 +254,12 @@ class NamedSegmentations(Segmentations):
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)
         shares = None if weights is None else np.repeat(weights, data.lengths)
-        means = np.array([_mean(rows, codes == c, shares) for c in classes])
+        absent = np.array([not np.any(codes == c) for c in classes])  # no sample is left of these
+        means = np.array([_mean(rows, (codes == c) | absent[c], shares) for c in classes])
         truths: list[Any] = []
         for array, partition, known in zip(arrays, completed, training.truths):
             centers = partition.pool(array) / partition.sizes[:, None]
-            names = np.argmin(cdist(centers, means), axis=1)
+            names = np.argmin(np.where(absent, np.inf, cdist(centers, means)), axis=1)
             given = known.names >= 0
             names[partition.labels[given]] = known.names[given]
             truths.append(known.with_completion(NamedPartition(partition.change_points, names)))

@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.dp_means import DPMeans
-from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
 from metriclearn.estimators.labelings import read_counts, read_labelings, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.local_search import LocalSearch
@@ -58,10 +59,6 @@ class ClusterScore:
 
         The components of a linear view are in the units of the tables.
         """
-        if hasattr(view, "kept"):
-            raise ValueError(
-                f"Clusterings need a view that keeps all rows, got {view!r}; take Fill instead."
-            )
         if hasattr(view, "composed"):
             return replace(self, components=view.composed(self.components))
         return replace(self, view=view)
@@ -163,6 +160,12 @@ class MahalanobisClusterer(LearnedMetric):
         losses = np.array([FrobeniusLoss()(*pair) for pair in zip(predicted, truths)])
         weights = read_weights(type(self).__name__, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
+
+    def read_data(self, X: Any) -> DataSets:
+        """Read data, and check that they have the features of the training data."""
+        check_is_fitted(self)
+        missing = getattr(self.score_.view, "missing", False)
+        return check_features(self, read_data_sets(type(self).__name__, X, missing=missing))
 
     def rows_of(self, data: DataSets) -> list[NDArray]:
         """Return the rows that the metric sees."""

@@ -283,8 +283,8 @@ def tuned_penalty(
     forms, known = [], []
     for score, (arrays, truths) in zip(scores, parts):
         for array, truth in zip(arrays, truths):
-            if len(array) >= min_size:
-                kept = score.kept(array)
+            kept = score.kept(array)
+            if len(array if kept is None else kept) >= min_size:
                 forms.append(score.at(None, unit).form(array))
                 known.append(truth if kept is None else restriction(truth, kept))
     if not forms:

@@ -31,7 +31,7 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.parameters import SWITCH, Of, OneOf
+from metriclearn.running.parameters import SWITCH, Of, OneOf, check_parameters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -444,6 +444,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
     def given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
         """Read the numbers of segments and the labels that a user gives for a prediction."""
+        check_parameters(self)  # some may have changed since the fit
         who, unknown = type(self).__name__, self.penalty_ is not None
         if n_segments is None and not unknown:
             raise ValueError(

@@ -155,7 +155,8 @@ class SegmenterStream(ComponentParameters):
         # Samples that still lack neighbors, and the neighbors that they have.
         self.recent_: NDArray | None = None
         self.offset_: NDArray | None = None
-        self.__dict__.pop("kept_", None)
+        # A tuned penalty or a new fit of the segmenter does not change a stream that has begun.
+        self.kept_ = self._kept_of(score)
         self.largest_ = max(1.0, float(np.abs(score.components).max(initial=0.0)))
         return self
 
@@ -222,8 +223,15 @@ class SegmenterStream(ComponentParameters):
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 setattr(other, name, value.copy())
-        other.__dict__.pop("kept_", None)
+        if "kept_" in vars(self):
+            other.kept_ = self.kept_._replace(state=None)
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickle, without the arrays that share memory with others."""
+        state = dict(vars(self))
+        state.pop("kept_", None)
+        return state
 
     @property
     def who(self) -> str:
@@ -247,9 +255,13 @@ class SegmenterStream(ComponentParameters):
     def checked(self, rows: Any) -> NDArray[np.float64]:
         """Read rows (n, P), and check that they have the features of the training data."""
         n_features = self.segmenter.n_features_in_
+        view = getattr(getattr(self.segmenter, "score_", None), "view", None)
+        missing = bool(getattr(view, "missing", False))
         if hasattr(rows, "columns") and len(rows):
-            rows = check_features(self.segmenter, read_data_sets(self.who, rows)).arrays[0]
-        X = real_array(self.who, f"rows from {self.n_samples_} on", rows, None, allow=("empty",))
+            data = read_data_sets(self.who, rows, missing=missing)
+            rows = check_features(self.segmenter, data).arrays[0]
+        allow = ("empty", "missing") if missing else ("empty",)
+        X = real_array(self.who, f"rows from {self.n_samples_} on", rows, None, allow=allow)
         if X.size == 0 and X.ndim <= 2:
             return np.zeros((0, n_features))
         if X.ndim < 2:
@@ -259,7 +271,8 @@ class SegmenterStream(ComponentParameters):
                 f"{self.who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
                 "pass an (n, P) array, or one row."
             )
-        if (largest := float(np.abs(X).max())) * self.largest_ > _LARGEST:
+        largest = float(np.abs(X).max(initial=0.0, where=~np.isnan(X)))
+        if largest * self.largest_ > _LARGEST:
             raise ValueError(
                 f"{self.who} needs rows whose squares under the metric can be added, got values "
                 f"up to {largest:.3g}; change the unit."
@@ -308,6 +321,10 @@ class SegmenterStream(ComponentParameters):
         # stream.
         stop = self.first_recent_ + len(recent) - (0 if last else ahead)
         rows = slice(self.n_read_ - self.first_recent_, max(0, stop - self.first_recent_))
+        if rows.stop <= rows.start:  # all samples wait for their neighbors
+            if behind or ahead:
+                self.recent_ = recent.copy()
+            return recent[:0], None, None
         features, scores, penalties = score.read(recent)
         scores = None if scores is None else scores[rows]
         # Row t of the penalties is for the position before sample t, and a stream needs the
@@ -418,13 +435,16 @@ class SegmenterStream(ComponentParameters):
     def _kept(self) -> _Kept:
         """Return the parts that are not saved in model files, because they can be recomputed."""
         if not hasattr(self, "kept_"):
-            score = self.segmenter.stream_score()
-            components = np.ascontiguousarray(score.components, dtype=np.float64)
-            if not len(components):
-                components = np.zeros((1, components.shape[1]))
-            state = None if self.offset_ is None else self._state(score)
-            self.kept_ = _Kept(score, score.reach or (0, 0), components, state)
+            self.kept_ = self._kept_of(self.segmenter.stream_score())
+        if self.kept_.state is None and self.offset_ is not None:
+            self.kept_ = self.kept_._replace(state=self._state(self.kept_.score))
         return self.kept_
+
+    def _kept_of(self, score: SegmentScore) -> _Kept:
+        components = np.ascontiguousarray(score.components, dtype=np.float64)
+        if not len(components):
+            components = np.zeros((1, components.shape[1]))
+        return _Kept(score, score.reach or (0, 0), components, None)
 
     def _state(self, score: SegmentScore) -> tuple[Signal, Program, Progress]:
         """Return the arrays of the dynamic program as its kernels need them."""

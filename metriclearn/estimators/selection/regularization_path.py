@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 
-from metriclearn.estimators.data_sets import read_data_sets
+from metriclearn.estimators.data_sets import keep_features, read_data_sets
 from metriclearn.estimators.labelings import read_weights
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner, report
@@ -130,6 +130,7 @@ def regularization_path(
     *,
     validation: Annotated[tuple[Any, Any] | None, _PAIR] = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     ratio: _Ratio = 1e-3,
 ) -> RegularizationPath:
     """Fit a learner at decreasing strengths. Each fit starts from the previous solution.
@@ -141,7 +142,7 @@ def regularization_path(
     ----------
     learner : a large-margin learner
         The learner is not changed. The strength of its regularizer is ignored.
-    X, y, sample_weight
+    X, y, sample_weight, groups
         As for the ``fit`` of the learner.
     strengths : int or array (S,)
         The strengths, or the number of strengths in the grid of the notes.
@@ -180,7 +181,7 @@ def regularization_path(
     """
     _SCALED.check("regularization_path", "regularizer", learner.regularizer)
     _WITHOUT_CHECKPOINT.check("regularization_path", "solver", learner.solver)
-    training = learner.read(X, y, sample_weight)
+    training = learner.read(X, y, sample_weight, groups)
     statement = learner.stated(training)
     values = _strengths(strengths, statement.problem, ratio)
     learners: list[Any] = []
@@ -215,6 +216,12 @@ def regularization_path(
         bool(learner.metric.polyhedral),
         scores,
     )
+
+
+def _groups_of(groups: Any, places: NDArray) -> list[Any] | None:
+    """Return the groups of some sequences, or None if they are not in two groups."""
+    some = None if groups is None else [groups[i] for i in places]
+    return some if some is not None and len(set(some)) > 1 else None
 
 
 def _note_unfinished(solutions: Sequence[Solution], wanted: int) -> None:
@@ -344,32 +351,27 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
             refuse_unknown(self, unknown)
         check_parameters(self)
         who = type(self).__name__
-        data = read_data_sets(who, X)
+        data = read_data_sets(who, X, missing=getattr(self.view, "missing", False))
         if data.single or (n := len(data.arrays)) < 2:
             raise ValueError(
                 f"{who} needs at least 2 sequences to leave some out, got 1; pass a list of "
                 "sequences, or use ChangePointMetricLearner."
             )
         weights = read_weights(who, sample_weight, n)
-        own = {"strengths", "ratio", "cv"}
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in own}
+        parameters = self.get_params(deep=False)
+        for own in ("strengths", "ratio", "cv"):
+            del parameters[own]
         learner = ChangePointMetricLearner(**parameters)
-        training = learner.read(X, y, sample_weight)
+        training = learner.read(X, y, sample_weight, groups)
         statement = learner.stated(training)
         values = _strengths(self.strengths, statement.problem, self.ratio)
-        losses = []
-        for train, test in self._folds(n, groups):
-            some, truths = [X[i] for i in train], [y[i] for i in train]
-            left_out = [X[i] for i in test], [y[i] for i in test]
-            share = None if weights is None else weights[train]
-            path = regularization_path(
-                learner, some, truths, values, validation=left_out, sample_weight=share
-            )
-            if path.solutions[-1].reason == "interrupted":
-                # An interrupted comparison must not choose.
-                raise KeyboardInterrupt
-            losses.append(path.validation_loss)
-        path = regularization_path(learner, X, y, values, sample_weight=sample_weight)
+        losses = [
+            self._loss_left_out(learner, X, y, values, weights, groups, fold)
+            for fold in self._folds(n, groups)
+        ]
+        path = regularization_path(
+            learner, X, y, values, sample_weight=sample_weight, groups=groups
+        )
         if len(path) < len(values):
             # The chosen strength may be among those that are missing.
             raise KeyboardInterrupt
@@ -379,11 +381,39 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         learned |= {"strengths_": values, "strength_": float(values[path.best])}
         learned |= {"loss_path_": path.validation_loss, "path_": path}
         learned["training_losses_"] = best.training_losses(path.scores[path.best], training)
+        keep_features(fitted, data)
         fitted.__dict__.update(learned)
         report(fitted, statement.problem)
         # All at once: a fit that fails changes nothing.
         self.__dict__ = fitted.__dict__
         return self
+
+    @staticmethod
+    def _loss_left_out(
+        learner: Any,
+        X: Any,
+        y: Any,
+        values: NDArray,
+        weights: NDArray | None,
+        groups: Any,
+        fold: tuple[NDArray, NDArray],
+    ) -> NDArray:
+        """Return the loss on the sequences that a fold leaves out, for each strength."""
+        train, test = fold
+        path = regularization_path(
+            learner,
+            [X[i] for i in train],
+            [y[i] for i in train],
+            values,
+            validation=([X[i] for i in test], [y[i] for i in test]),
+            sample_weight=None if weights is None else weights[train],
+            groups=_groups_of(groups, train),
+        )
+        if path.solutions[-1].reason == "interrupted":
+            # An interrupted comparison must not choose.
+            raise KeyboardInterrupt
+        assert path.validation_loss is not None
+        return path.validation_loss
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
         """Return for each fold the indices of the sequences to train on and to leave out."""
