@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from inspect import get_annotations, signature, unwrap
+from inspect import get_annotations, getmro, signature, unwrap
 from math import isfinite
 from os import PathLike, fspath
 from reprlib import Repr
@@ -416,7 +416,7 @@ def requirements(thing: Any) -> Mapping[str, Needs | None]:
     found = _READ.get(thing)
     if found is None:
         kinds: dict[str, tuple[Any, dict[str, Any]]] = {}
-        for part in reversed(thing.__mro__) if isinstance(thing, type) else [thing]:
+        for part in reversed(getmro(thing)) if isinstance(thing, type) else [thing]:
             own = vars(part)
             if "__init__" in own and "__dataclass_fields__" not in own:
                 part = unwrap(own["__init__"])
