@@ -305,7 +305,8 @@ def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console
     first, other, _ = sorted(folder.iterdir())
     table = pd.read_csv(first)
     first.unlink()
-    # the ending in capitals, a class with two spellings, and the row before the last unknown
+    # the ending in capitals, a class with two spellings (blanks at an end make none), and the row
+    # before the last unknown
     table.replace("b", "B ").assign(level=7.0).to_csv(folder / "s0.CSV", index=False)
     labels = [*table["phase"][:-2], "?", "b"]
     table.assign(phase=labels, level=8.0).to_csv(other, index=False)
@@ -313,7 +314,7 @@ def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console
     fit = ("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--ignore", "level")
     told = console(*fit, "--unknown", "?")
     assert "tell nothing of boundaries and are left out: one, s1." in told.err
-    assert "labels 'B ', 'b' count as different classes" in told.err
+    assert "labels 'B', 'b' count as different classes" in told.err
     assert "trained on:           3 recordings: s0, s1, s2" in told.out
     words = f"cannot be used with {str(folder)!r}, only with a folder of recordings"
     console.assert_refused(f"--features, --gap {words}", *fit, "--gap", "b", "--features", "audio")
