@@ -12,9 +12,9 @@ from sklearn.decomposition import PCA
 
 from metriclearn import ClusteringMetricLearner, WhitenedClusteringLearner
 from metriclearn.baselines import MMC, ClosedFormMetric, Euclidean, NeighborhoodComponents
-from metriclearn.datasets import load_wine
+from metriclearn.datasets import load_dataset
 
-wine = load_wine()
+wine = load_dataset("wine")
 half = np.random.default_rng(0).permutation(len(wine)) < 89
 methods = {
     "Euclidean, standardized": Euclidean(),
