@@ -40,6 +40,7 @@ from experiments.harness.procedure import (
 from experiments.harness.report import (
     Artifacts,
     Strip,
+    column_units,
     file_name,
     learned_metrics,
     page,
@@ -455,7 +456,7 @@ def _typical_strips(
     weights = standardized_weights(model)
     diagonal = np.diag(weights) if weights.ndim == 2 else weights
     leading = np.argsort(-diagonal, kind="stable")[:3]
-    scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # baselines scale the metric
+    scale = column_units(model)  # baselines scale the metric
     words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
     all_of_them = ", ".join(f"{o.name} {number(means[o.name].mean)}" for o in pair)
     data, strips = ours.case.test, []

@@ -103,10 +103,20 @@ def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -
     }
 
 
+def column_units(model: Any) -> NDArray:
+    """Return the unit of each column of the data, (P,).
+
+    The unit is 1 if the model has no scale, or scales the rows of a view with other columns.
+    """
+    scale = np.asarray(getattr(model, "scale_", 1.0))
+    n = model.components_.shape[1]
+    return scale if scale.shape == (n,) else np.ones(n)
+
+
 def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
     """Return the matrix B for scaled features, (P, P). If B is diagonal, return only its diagonal,
     (P,)."""
-    units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
+    units = column_units(model) if scale is None else np.asarray(scale)
     components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
     B = components.T @ components
     diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
