@@ -233,6 +233,16 @@ REFUSED = {
         lambda: ml.ClusteringMetricLearner(view=views.LeaveOut()).fit(HOLED, Y),
         "a view that keeps all rows, got .*LeaveOut",
     ),
+    "names from neighbors across gaps": (
+        lambda: ml.NamedSegmentLearner(view=views.LeaveOut()).fit(holed(OF_NAMES), NAMED),
+        r"emissions without neighbors in time behind LeaveOut\(\), .* got Neighbors.* across gaps",
+    ),
+    "features of the penalty across gaps": (
+        lambda: ml.ChangePointMetricLearner(
+            view=views.LeaveOut(), penalty=ml.FeaturePenalty((ml.SequenceFeatures(window=9),))
+        ).fit(HOLED, Y),
+        r"penalty without neighbors in time behind LeaveOut\(\), .* got FeaturePenalty",
+    ),
     "a transformer of scikit-learn": (
         lambda: ml.ChangePointMetricLearner(view=PCA(2)).fit(X, Y),
         r"a view such as views\.Each\(PCA\(2\)\)",

@@ -190,6 +190,15 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if hasattr(self.view, "kept") and not task.may_leave_out:
             needed = f"{task.who} needs a view that keeps all rows"
             raise ValueError(f"{needed}, got {self.view!r}; take Fill instead.")
+        if hasattr(self.view, "kept"):
+            for name in ("emissions", "penalty"):
+                part = getattr(self, name, None)
+                if getattr(part, "reach", (0, 0)) != (0, 0):
+                    raise ValueError(
+                        f"{task.who} needs {name} without neighbors in time behind "
+                        f"{self.view!r}, which leaves rows out, got {part!r}, which would "
+                        "read across gaps; take Fill instead."
+                    )
         return read_training(task, self.runner, X, y, sample_weight, groups, self.view)
 
     @property
