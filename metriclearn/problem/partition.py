@@ -303,7 +303,7 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
     if wanted * min_size > n_samples:
         raise ValueError(
             f"{who} needs {wanted * min_size} samples for {wanted} segment(s) of at least "
-            f"{min_size}, got {n_samples}; lower n_clusters or min_size."
+            f"{min_size}, got {n_samples}; ask for fewer, or lower min_size."
         )
     return n_clusters, min_size
 
