@@ -217,6 +217,7 @@ def segment(
       metriclearn segment new.wav --model interviews.model --formats elan
       tail -n +1 -f growing.csv | metriclearn segment - --model machines.model
     """
+    from metriclearn.datasets.annotations import named_as
     from metriclearn.datasets.formats import read_labels
 
     segmenter = metriclearn.load(model)
@@ -232,7 +233,7 @@ def segment(
     paths = _to_segment(files, segmenter.extractor is None)
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
-    true = {} if truth is None else read_labels(truth)
+    true = {} if truth is None else named_as(read_labels(truth), [path.stem for path in paths])
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
     failed = 0
@@ -310,12 +311,13 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    from metriclearn.datasets.annotations import covering, numbered, typical_tolerance
+    from metriclearn.datasets.annotations import covering, named_as, numbered, typical_tolerance
     from metriclearn.indices.summary import compare_times
 
     times, rate = _times_of("compare", truth, None if rate else time, rate)
     left_out = [column for column in (time, *(ignore or [])) if column]
-    true, pred = _segments_of(truth, label, rate, left_out, times), _segments_of(predicted)
+    true = _segments_of(truth, label, rate, left_out, times)
+    pred = named_as(_segments_of(predicted), true)
     shared = [recording for recording in true if recording in pred]
     if not shared:
         raise ValueError(

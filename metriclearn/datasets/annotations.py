@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike
-from metriclearn.datasets.text_tables import lacks, text_rows
+from metriclearn.datasets.text_tables import form_of_file, lacks, text_rows
 from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
 
@@ -74,18 +75,27 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     filled = [row + [""] * len(header) for _, row in rows]
     table = [[*(row[place] for place in places), ""][:4] for row in filled]
     labeled, tables = any(label for *_, label in table), defaultdict(list)
+    spellings: dict[str, str] = {}
+    decimal = form_of_file(path).decimal
     for (line, row), (recording, *times, label) in zip(rows, table):
         with suppress(ValueError):
-            start, end = (float(time.replace(",", ".")) for time in times)
+            start, end = (_seconds(time, decimal) for time in times)
             known = recording and (label or not labeled) and len(row) <= len(header)
             if known and 0 <= start < end < np.inf:
-                tables[recording].append((start, end, label))
+                tables[spellings.setdefault(text(recording), recording)].append((start, end, label))
                 continue
         raise ValueError(
-            f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every line, "
-            f"got {row} in line {line}."
+            f"{name!r} needs a recording, 0 <= start < end in seconds (without a comma for each "
+            f"thousand) and a label in every line, got {row} in line {line}."
         )
     return disjoint(path, dict(tables))
+
+
+def _seconds(cell: str, decimal: str) -> float:
+    """Read a time, with a point or a comma before decimals, unless a comma may mean thousands."""
+    if "_" in cell or (decimal == "." and re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", cell)):
+        raise ValueError(cell)
+    return float(cell.replace(",", "."))
 
 
 def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
@@ -147,7 +157,10 @@ def named_as(tables: dict[str, list[Segment]], names: Iterable[str]) -> dict[str
     Names that people see as equal are equal, see :func:`~metriclearn.running.parameters.text`.
     """
     known = {text(name): name for name in names}
-    return {known.get(text(name), name): segments for name, segments in tables.items()}
+    named: dict[str, list[Segment]] = {}
+    for name, segments in tables.items():
+        named.setdefault(known.get(text(name), name), []).extend(segments)
+    return named
 
 
 def disjoint(path: PathLike, tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:

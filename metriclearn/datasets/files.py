@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
+import shlex
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -14,7 +17,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.datasets.text_tables import lacks, read_text_table
+from metriclearn.datasets.text_tables import lacks, read_text_table, table_form
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import OneOf, Text, needs, text
@@ -87,6 +90,8 @@ def load_files(
     read = [read_labeled(file, label, group) for file in files]
     first = [*read[0][0].columns, *ignore]
     read = [(columns_as(features, first), labels, name) for features, labels, name in read]
+    if len({labels.dtype.kind in "iu" for _, labels, _ in read}) > 1:  # one type for all files
+        read = [(features, labels.astype(np.str_), name) for features, labels, name in read]
     columns = list(dict.fromkeys(str(name) for features, _, _ in read for name in features.columns))
     if not set(ignore) < set(columns):
         raise ValueError(
@@ -421,7 +426,8 @@ def finite_values(
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:
             names = [str(name) for name in features.columns[text]]
-            remedy = f"ignore columns without numbers (ignore={names}, --ignore {' '.join(names)})"
+            quoted = " ".join(map(shlex.quote, names))
+            remedy = f"ignore columns without numbers (ignore={names}, --ignore {quoted})"
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
             f"{name!r}; {remedy}."
@@ -522,8 +528,20 @@ def save_files(
     if len(set(names)) < len(names) or any(Path(f"{name}.").name != f"{name}." for name in names):
         raise ValueError("save_files needs distinct sequence names without '/'; rename sequences.")
     columns = [*dataset.feature_names, label] + ([group] if group else [])
-    if len(set(columns)) < len(columns):
-        raise ValueError(f"save_files needs distinct column names, got {columns[:20]}.")
+    if len({*map(text, columns), ""}) <= len(columns):
+        raise ValueError(
+            "save_files needs names of columns that are distinct and not empty, got "
+            f"{columns[:20]}."
+        )
+    header = io.StringIO()
+    csv.writer(header, delimiter=SEPARATORS.get(f".{format}", ",")).writerow(columns)
+    if f".{format}" in SEPARATORS and table_form([header.getvalue()]).names != [
+        column.strip() for column in columns
+    ]:
+        raise ValueError(
+            f"save_files needs names of columns that can be read back, got {columns[:20]}; leave "
+            "out semicolons, commas, tabs, bars and line breaks, or save npz files."
+        )
     for position, name in enumerate(names):
         with replacing(folder / f"{name}.{format}") as stream:
             _write(dataset, position, stream, format, label, group)
@@ -552,9 +570,10 @@ def _write(
     """Save one sequence to a file from which its labels are read back unchanged."""
     pd = optional("pandas", "tables")
     labels, separator = dataset.labels[i], SEPARATORS.get(f".{format}")
-    texts = {str(value) for value in labels.tolist()}
-    same = separator and ("" in texts or len(texts) < len(set(labels.tolist())))
-    if same or (format == "npz" and labels.dtype == object):
+    texts = {text(str(value)) for value in labels.tolist()}
+    same = len(texts) < len(set(labels.tolist()))
+    lost = separator and ("" in texts or any("\r" in one for one in texts))
+    if same or lost or (format == "npz" and labels.dtype == object):
         raise ValueError(
             f"save_files needs labels that {format} files can hold, got empty, equally written or "
             f"mixed ones in sequence {dataset.names[i]!r}; number the labels first."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
+from metriclearn.running.parameters import text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,12 +93,18 @@ def form_of_file(path: PathLike) -> TableForm:
     """
     with open(path, encoding="utf-8-sig") as stream:
         form = table_form(list(islice(stream, _FIRST)))
-    if repeated := sorted({name for name in form.names if name and form.names.count(name) > 1}):
-        raise ValueError(
-            f"{os.fspath(path)!r} needs distinct column names, but repeats {repeated[:5]}; rename "
-            "or remove columns."
-        )
+    check_distinct(repr(os.fspath(path)), form.names)
     return form
+
+
+def check_distinct(who: str, names: Sequence[str]) -> None:
+    """Refuse names of columns of which people see two as equal."""
+    seen = list(map(text, names))
+    if repeated := sorted({name for name in seen if name and seen.count(name) > 1}):
+        raise ValueError(
+            f"{who} needs distinct column names, but repeats {repeated[:5]}; rename or remove "
+            "columns."
+        )
 
 
 def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> pd.DataFrame:
@@ -171,7 +178,9 @@ def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, l
         with open(path, encoding="utf-8-sig", newline="") as stream:
             lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
             rows = [(lines.line_num, [cell.strip() for cell in row]) for row in lines if any(row)]
-    return [name.lower() for name in form.names], rows[form.skipped + 1 :]
+    header = [name.lower() for name in form.names]
+    check_distinct(repr(os.fspath(path)), header)
+    return header, rows[form.skipped + 1 :]
 
 
 def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

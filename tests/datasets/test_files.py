@@ -77,8 +77,9 @@ def test_text_files(folder: Path) -> None:
     assert (dataset.name, dataset.names, dataset.groups) == (folder.name, ["a", "b"], ["a", "b"])
     assert dataset.feature_names == ["v", "u"]
     np.testing.assert_array_equal(dataset.sequences[1], [[2.5, 1], [4, 3], [6, 5]])
-    assert (dataset.labels[0].tolist(), dataset.labels[0].dtype) == ([-1, 2], np.int64)
+    assert dataset.labels[0].tolist() == ["-1", "2"]  # texts, because those of b are texts
     assert dataset.labels[1].tolist() == ["walk", "walk", "sit"]
+    assert load_files(folder, pattern="*.tsv").labels[0].tolist() == [-1, 2]
     assert load_files(folder, pattern="*.csv").names == ["b"]
     (folder / "a.tsv").write_text("u\tv\tlabel\n" + "".join(f"1\t2\t{x}\n" for x in WORDS[5:7]))
     assert load_files(folder).change_points[0].tolist() == [1, 2]  # compared as written
@@ -225,7 +226,11 @@ def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:
         (example(X, mixed), {}, "labels that csv files can hold, got .* in sequence 'first'"),
         (example(X, np.array(["", "b"])), {}, "labels that csv files can hold"),
         (example(X, mixed), {"format": "npz"}, "labels that npz files can hold"),
-        (good, {"label": "f 0"}, "distinct column names"),
+        (good, {"label": "f 0"}, "names of columns that are distinct and not empty"),
+        (good, {"label": " F 0 ".lower()}, "names of columns that are distinct and not empty"),
+        (good, {"label": "a;b"}, "names of columns that can be read back"),
+        (example(X, np.array(["a", "a "])), {}, "labels that csv files can hold"),
+        (example(X, np.array(["a", "a\rb"])), {}, "labels that csv files can hold"),
         (good.select([0, 0]), {}, "distinct sequence names"),
         (good, {"format": "xlsx"}, 'needs format="csv", "tsv", "parquet" or "npz"'),
     ):

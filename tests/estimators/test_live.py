@@ -177,8 +177,8 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
     ("text", "arguments", "message"),
     [
         ("power,noise\n1,2\n", [], "needs the column 'water'"),
-        ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, got"),
-        ("1,2,3\n1,2\n", [], "needs 3 numbers in line 2, got"),
+        ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
+        ("1,2,3\n1,2\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1,2,3\n1,nan,3\n", [], "finite numbers, got NaN"),
         ("1,2,3\n", ["--rate", "8000"], "needs lines of CSV without --rate, got --rate 8000"),
         ("", [], "needs a sample before finish"),

@@ -205,7 +205,7 @@ def test_shares_outside_0_and_1_are_refused(share: Any) -> None:
 
 def test_errors_name_the_remedy() -> None:
     form = LowRankForm(np.ones((3, 1)))
-    with pytest.raises(ValueError, match="lower n_clusters"):
+    with pytest.raises(ValueError, match="ask for fewer, or lower min_size"):
         SpectralRelaxation()(form, 4)
     with pytest.raises(ValueError, match="a whole number of at least 1"):
         SpectralRelaxation()(form, 0)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import Segment
-from metriclearn.datasets.text_tables import stream_rows
+from metriclearn.datasets.text_tables import check_distinct, stream_rows
 from metriclearn.running.parameters import Of, text
 from metriclearn.running.times import matches, tick, timed_rows, without_times
 
@@ -198,17 +198,20 @@ def table_rows(
     _, cells = first
     columns, time = list(range(len(cells))), None if clock is None else clock.time
     if is_header := not all(map(_is_number, cells)):
+        check_distinct("the standard input", cells)
+        cells, names = list(map(text, cells)), list(map(text, names))
         if lacking := [name for name in names if name not in cells]:
             raise ValueError(
                 f"the standard input needs the column {lacking[0]!r}, got {cells[:5]}; pass the "
                 "features of the training."
             )
         columns = [cells.index(name) for name in names]
-    forms = list(map(text, cells)) if is_header else []
+    forms = cells if is_header else []
     place = forms.index(text(time)) if text(time) in forms else None
     if time is not None and place is None:
         warnings.warn(without_times("the standard input", time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
-    rows = _numbers(given if is_header else chain([first], given), columns, place)
+    given = given if is_header else chain([first], given)
+    rows = _numbers(given, columns, place, len(cells))
     if clock is None or place is None:
         yield from (row for _, row in rows)
     else:
@@ -216,19 +219,19 @@ def table_rows(
 
 
 def _numbers(
-    given: Iterable[tuple[int, list[str]]], columns: Sequence[int], place: int | None
+    given: Iterable[tuple[int, list[str]]], columns: Sequence[int], place: int | None, width: int
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Convert the cells of lines to rows (1, P). Yields pairs (time, row)."""
+    """Convert the cells of lines, at most ``width``, to rows (1, P). Yields (time, row)."""
+    places = [*columns, *([] if place is None else [place])]
     for number, cells in given:
-        try:
-            row = np.array([[float(cells[column]) for column in columns]])
-            time = "" if place is None else cells[place]
-        except (ValueError, IndexError):
+        fits = max(places) < len(cells) <= width
+        if not fits or not all(_is_number(cells[column]) for column in columns):
             raise ValueError(
-                f"the standard input needs {len(columns)} numbers in line {number}, got "
-                f"{cells[:5]}; correct that line."
-            ) from None
-        yield time, row
+                f"the standard input needs {len(columns)} numbers in line {number}, and at most "
+                f"{width} cells, got {cells[:5]}; correct that line."
+            )
+        time = "" if place is None else cells[place]
+        yield time, np.array([[float(cells[column]) for column in columns]])
 
 
 def _is_number(cell: str) -> bool:
@@ -236,7 +239,7 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell
 
 
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
