@@ -75,10 +75,11 @@ def test_labels_of_a_person_from_the_keyboard(page: Page) -> None:
     # the cursor is announced with what lies there
     page.press(chr(27), "\ue014")  # Escape, right
     page.until(lambda: "Cursor at 0:2" in text(page, "#said"))
-    assert "Your label: work, 0:20" in text(page, "#said")
+    # a click may have moved to a boundary of the model nearby
+    assert re.search(r"Your label: work, 0:(19\.9|20)", text(page, "#said"))
     assert "Model: work" in text(page, "#said")
     page.press(",")
-    page.until(lambda: text(page, "#said").startswith("Your boundary, at 0:20.0"))
+    page.until(lambda: re.match(r"Your boundary, at 0:(19\.9|20\.0)", text(page, "#said")))
 
     # a gap is filled from the stretch before it
     page.drag(16.9, 18.5, below=True)
