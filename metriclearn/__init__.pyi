@@ -19,27 +19,24 @@ from . import views as views
 from .clusterers import DPMeans as DPMeans
 from .clusterers import EvidenceAccumulation as EvidenceAccumulation
 from .clusterers import GibbsDPMixture as GibbsDPMixture
+from .estimators.clusterer import Clusterer as Clusterer
 from .estimators.learners.alternation import Alternation as Alternation
 from .estimators.learners.alternation import KnownStart as KnownStart
 from .estimators.learners.alternation import PrincipalStart as PrincipalStart
 from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
+from .estimators.learners.named import NamedSegmentLearner as NamedSegmentLearner
 from .estimators.learners.normalized_cuts import (
     NormalizedCutMetricLearner as NormalizedCutMetricLearner,
 )
 from .estimators.learners.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.learners.whitened import WhitenedMetricLearner as WhitenedMetricLearner
-from .estimators.names.named_learner import NamedSegmentLearner as NamedSegmentLearner
 from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenalty
 from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .estimators.scores.stream import SegmenterStream as SegmenterStream
 from .estimators.scores.stream import StreamedSegments as StreamedSegments
-from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
-from .estimators.selection.clustering_consensus import ClusteringConsensus as ClusteringConsensus
-from .estimators.selection.consensus import Consensus as Consensus
-from .estimators.selection.gap_segmenter import GapSegmenter as GapSegmenter
-from .estimators.selection.recording_segmenter import RecordingSegmenter as RecordingSegmenter
+from .estimators.segmenter import Segmenter as Segmenter
 from .estimators.selection.regularization_path import (
     ChangePointMetricLearnerCV as ChangePointMetricLearnerCV,
 )

@@ -145,7 +145,6 @@ def fit(
     from metriclearn.datasets.annotations import read_groups
     from metriclearn.datasets.files import load_files
     from metriclearn.datasets.recordings import load_tables
-    from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter, in_words
     from metriclearn.running.atomic import writable
 
     writable(out)  # before anything is learned
@@ -169,10 +168,16 @@ def fit(
     if groups is not None:
         data = replace(data, groups=read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
-    learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
-    model.set_params(time=given).fit(data).save(out)
-    _print(in_words(model))
+    model = metriclearn.Segmenter(
+        metriclearn.WhitenedMetricLearner(retune=True) if quick else None,
+        extractor=extractor,
+        rate=rate,
+        time=given,
+        n_folds=4,
+        tolerance=tolerance,
+    )
+    model.fit(data).save(out)
+    _print(model.summary())
     print(f"Model: {out}")
 
 
@@ -225,7 +230,7 @@ def segment(
         return _follow_input(segmenter, rate, delay)
     if rate is not None or delay is not None:
         raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
-    if not isinstance(segmenter, metriclearn.RecordingSegmenter):
+    if not isinstance(segmenter, metriclearn.Segmenter):
         raise ValueError(
             f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
             "with metriclearn fit."
@@ -435,11 +440,9 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     example:
       metriclearn info songs.model
     """
-    from metriclearn.estimators.selection.recording_segmenter import in_words
-
     fitted = metriclearn.load(model)
-    if isinstance(fitted, metriclearn.RecordingSegmenter) and hasattr(fitted, "learner_"):
-        _print(in_words(fitted))
+    if isinstance(fitted, metriclearn.Segmenter) and hasattr(fitted, "agreement_"):
+        _print(fitted.summary())
         return
     parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
     names = " → ".join(type(part).__name__ for part in parts)
@@ -604,9 +607,9 @@ def _segment(
     if segmenter.extractor is None:
         X = read_features(path, names=segmenter.feature_names_).to_numpy()
         time, rate = segmenter.time, segmenter.rows_per_second
-        found = segmenter.segment_features(X, file_times(path, time, rate) if time else None)
+        found = segmenter.segments(X, file_times(path, time, rate) if time else None)
     else:
-        found = segmenter.segment(path, cache)
+        found = segmenter.segments(path, cache=cache)
     written = [
         write_file(kind, path.stem, found, target.with_name(target.name + FORMATS[kind].ending))
         for kind in dict.fromkeys(kinds)

@@ -18,7 +18,7 @@ from scipy.special import softmax
 
 from metriclearn.annotate.project import Annotation, row_at
 from metriclearn.annotate.signals import Recording
-from metriclearn.estimators.names.emissions import discriminant
+from metriclearn.estimators.scores.name_weights import discriminant
 from metriclearn.views.neighbors import StandardWindows
 
 _CONTEXT = 4  # neighbors on each side

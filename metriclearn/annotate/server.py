@@ -51,7 +51,7 @@ from metriclearn.datasets.annotations import (
 )
 from metriclearn.datasets.formats import FORMATS, Format, read_file, write_file
 from metriclearn.datasets.sequences import of_parts
-from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
+from metriclearn.estimators.segmenter import Segmenter
 from metriclearn.running.extras import optional
 
 _MOST_CHANNELS = 12
@@ -334,7 +334,7 @@ class Page:
         predicted = learned["boundaries"], learned["labels"]
         return merged_segments(many, *predicted, one.seconds, one.rate)
 
-    def _model(self, one: Recording) -> RecordingSegmenter:
+    def _model(self, one: Recording) -> Segmenter:
         """Learn from all labeled recordings with the same features, like ``metriclearn fit``."""
         tables, parts = self.project.tables(), {}
         for other in self.recordings.values():
@@ -347,7 +347,7 @@ class Page:
         data = of_parts(self.folder.name, parts, one.columns)
         if any(UNKNOWN in set(labels) for labels in data.labels):
             data = data.without(UNKNOWN)
-        return RecordingSegmenter(one.extractor, rate=one.rate).fit(data, progress=False)
+        return Segmenter(extractor=one.extractor, rate=one.rate, n_folds=4, verbose=False).fit(data)
 
     def _recording(self, name: str) -> Recording:
         if name not in self.recordings:

@@ -9,7 +9,6 @@ from metriclearn.estimators.learners.equal_cuts import EqualCuts as EqualCuts
 from metriclearn.estimators.learners.linear import Euclidean as Euclidean
 from metriclearn.estimators.learners.linear import PrincipalComponents as PrincipalComponents
 from metriclearn.estimators.learners.linear import RelevantComponents as RelevantComponents
-from metriclearn.estimators.names.frame_classifier import FrameClassifier as FrameClassifier
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression as IntervalRegression,
 )

@@ -22,7 +22,7 @@ from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts
 from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_seen
 from metriclearn.encoders.training import Training, encoded, packed, seeded
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import (
     list_labelings,
     read_labeled,
@@ -30,7 +30,7 @@ from metriclearn.estimators.labelings import (
     refuse_unlabeled,
 )
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.names.named_learner import NamedSegmentLearner
+from metriclearn.estimators.learners.named import NamedSegmentLearner
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
@@ -60,19 +60,21 @@ from metriclearn.solvers.regularizers import SquaredFrobenius
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """A trained network as the view of a score."""
+    """The trained network of a learner as the view of a score, before that of the last layer."""
 
-    network: nn.Module
-    device: str
+    learner: EncoderMetricLearner
+    after: Any = None
 
     def transform(self, X: Sequence[NDArray]) -> list[NDArray]:
         """Compute the outputs of the network for recordings."""
-        return encoded(self.network, X, self.device)
+        rows = encoded(self.learner.encoder_, X, self.learner.device)
+        return rows if self.after is None else self.after.transform(rows)
 
     @property
     def reach(self) -> tuple[int, int] | None:
         """Rows before and after a row that its output depends on; None: unknown."""
-        return rows_seen(self.network)
+        seen, more = rows_seen(self.learner.encoder_), getattr(self.after, "reach", (0, 0))
+        return seen and more and (seen[0] + more[0], seen[1] + more[1])
 
     def refusal_of_streams(self) -> str:
         """Return what a stream needs if the reach is unknown, and the remedy."""
@@ -374,26 +376,15 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             stream.write(program.model_proto.SerializeToString())
         return Path(path)
 
-    def read_data(self, X: Any) -> DataSets:
-        """Check that new data have the features of training, and return the encoder's outputs."""
-        data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
-        outputs = encoded(self.encoder_, data.arrays, self.device)
-        return replace(data, arrays=outputs, feature_names=None)
+    @property
+    def present_score(self) -> SegmentScore:  # type: ignore[override]
+        """The score of recordings: that of the last layer behind the network."""
+        score = super().present_score
+        return replace(score, view=EncodedRows(self, score.view))
 
-    def stream_score(self) -> SegmentScore:
-        """Return the score that a stream follows.
-
-        The encoder gets each row together with the neighboring rows on which its output depends.
-
-        Raises
-        ------
-        ValueError
-            If the number of these neighboring rows is unknown, or if there is no penalty.
-        """
-        score = replace(super().stream_score(), view=EncodedRows(self.encoder_, self.device))
-        if (lacking := score.refusal_of_streams()) is not None:
-            raise ValueError(f"EncoderMetricLearner needs {lacking}")
-        return score
+    def with_score(self, score: SegmentScore) -> Self:
+        """Return a copy that predicts with another :attr:`present_score`."""
+        return super().with_score(replace(score, view=score.view.after))
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
         """Raise an error before training if the last layer could not use the data."""

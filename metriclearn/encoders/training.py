@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts, StructuredHingeLoss
 from metriclearn.encoders.networks import Ensemble
-from metriclearn.estimators.names.emissions import NameWeights
+from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -117,6 +118,12 @@ class LearnedMetric(  # type: ignore[call-arg]
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+    def with_score(self, score: Any) -> Self:
+        """Return a copy of this learner that predicts with a score."""
+        other: Any = copy.copy(self)
+        other.score_ = score
+        return other
 
     def read_data(self, X: Any) -> DataSets:
         """Read data, and check that they have the features of the training data."""

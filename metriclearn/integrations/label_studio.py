@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 import metriclearn
 from metriclearn.datasets.annotations import Segment, save_segments
@@ -29,7 +30,7 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.scores.confidence import uncalibrated
-from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
+from metriclearn.estimators.segmenter import Segmenter
 from metriclearn.integrations.label_studio_json import (
     Clock,
     Interface,
@@ -84,7 +85,7 @@ class Backend:
     rate : float
         Rows per second of the features of sound, and of tables without a column of times.
     learner : learner, optional
-        The learner of :class:`~metriclearn.RecordingSegmenter`. The default is
+        A :class:`~metriclearn.Segmenter`, or the only member of one. The default is
         ``WhitenedMetricLearner(retune=True)``, which learns in seconds.
 
     Raises
@@ -191,9 +192,12 @@ class Backend:
         if any(_UNKNOWN in labels for _, labels in parts.values()):
             data = data.without(_UNKNOWN)
         extractor = self._extractor() if interface.is_sound else None
-        model = RecordingSegmenter(extractor, self.learner, rate=len(last.X) / last.length)
+        rate = len(last.X) / last.length
+        given = self.learner
+        model = clone(given) if isinstance(given, Segmenter) else Segmenter(given, n_folds=4)
+        model.set_params(extractor=extractor, rate=rate, verbose=False)
         try:
-            model.fit(data, progress=False)
+            model.fit(data)
         except ValueError as error:  # for example if there is a single segment, and so no boundary
             return {"waiting": str(error)}
         with locked(self.state):
@@ -335,19 +339,18 @@ def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.s
     return labels
 
 
-def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> dict[str, Any]:
+def _predicted(one: Task, model: Segmenter, interface: Interface) -> dict[str, Any]:
     """Return the regions of the best segmentation with their scores, and the score of the task."""
-    learner = model.learner_
-    ends = learner.predict_change_points(one.X)
-    if hasattr(learner, "boundary_shares"):
-        likely = learner.boundary_shares(one.X, tolerance=int(model.rows_per_second / 2))
+    ends = model.predict_change_points(one.X)
+    if model.learner_ is None:
+        likely = model.boundary_shares(one.X, tolerance=int(model.rows_per_second / 2))
     else:
-        losses = learner.boundary_margins(one.X).losses
-        likely = uncalibrated(losses / max(learner.penalty_, 1e-300))
+        losses = model.learner_.boundary_margins(one.X).losses
+        likely = uncalibrated(losses / max(model.learner_.penalty_, 1e-300))
     likely = np.minimum(likely, 1.0)
     probability = dict(zip(ends[:-1].tolist(), likely.tolist()))
     segments, scores = [], []
-    for start, end, label in model.segment_features(one.X):
+    for start, end, label in model.segments(one.X):
         rows = [round(time * model.rows_per_second) for time in (start, end)]
         if interface.is_sound:
             spans = [row / model.rows_per_second for row in rows]
@@ -462,7 +465,7 @@ def serve(
     In the settings of a project of Label Studio, under Model, connect http://localhost:9090. Label
     Studio then sends every annotation that is submitted, and asks for predictions.
     """
-    learner = metriclearn.Consensus(verbose=False) if consensus else None
+    learner = Segmenter() if consensus else None
     backend = Backend(folder, rate=rate or 4.0, learner=learner)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     print(f"http://{host}:{int(port)} answers Label Studio. Ctrl-C stops it.", flush=True)

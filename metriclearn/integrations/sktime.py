@@ -10,15 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.names.frame_classifier import FrameClassifier
-from metriclearn.estimators.names.named_learner import NamedSegmentLearner
+from metriclearn.estimators.learners.named import NamedSegmentLearner
+from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.scores.stream import SegmenterStream
-from metriclearn.estimators.selection.consensus import Consensus
+from metriclearn.estimators.segmenter import Segmenter
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running.extras import optional
 
 BaseDetector: Any = optional("sktime.detection.base", "sktime").BaseDetector
-_NAMED = (NamedSegmentLearner, FrameClassifier, Consensus)  # learn names of segments
+_NAMED = (NamedSegmentLearner, Viterbi, Segmenter)  # learn names of segments
 
 
 class MetricChangePointDetector(BaseDetector):
@@ -168,9 +168,9 @@ class MetricSegmenter(MetricChangePointDetector):
 
     Only the prediction differs from :class:`MetricChangePointDetector`. The column ``"ilocs"`` of a
     prediction holds the segments as intervals closed on the left. The column ``"labels"`` holds the
-    numbers of the segments. A :class:`~metriclearn.NamedSegmentLearner`,
-    :class:`~metriclearn.baselines.FrameClassifier` or :class:`~metriclearn.Consensus` learns the
-    names of intervals from the column ``"labels"`` of y and predicts names instead of numbers.
+    numbers of the segments. A :class:`~metriclearn.NamedSegmentLearner`, a
+    :class:`~metriclearn.estimators.Viterbi` or a :class:`~metriclearn.Segmenter` learns the names
+    of intervals from the column ``"labels"`` of y, and predicts names instead of numbers.
 
     Parameters
     ----------

@@ -33,7 +33,16 @@ _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold oth
 # Only training needs augmentations, callbacks, executors, the large paths of segmentations and of
 # strengths (path_, paths_), and the predictions for recordings that were left out (left_out_). A
 # stream computes kept_ from its other attributes.
-_LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "left_out_", "path_", "paths_")
+_LEFT_OUT = (
+    "augmentations",
+    "callbacks",
+    "cross_fit_",
+    "executor",
+    "kept_",
+    "left_out_",
+    "path_",
+    "paths_",
+)
 
 # Types of scikit-learn that skops loads only on request. Predictions follow the indices in trees
 # without a check, so we check them here.

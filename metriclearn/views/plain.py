@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -159,6 +162,52 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing
         return tags
+
+
+class FittedViews:
+    """The views that were fitted to some recordings. Equal views are fitted once.
+
+    All learners that take part have the same recordings, labels and groups. Two views are equal if
+    they have the same class and the same parameters.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Any, tuple[Any, list[Any]]] = {}
+        self._locks: defaultdict[Any, Lock] = defaultdict(Lock)
+
+    def fit(
+        self, view: Any, X: list[NDArray], y: Labels | None, groups: Any, behind: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """Fit a copy of a view unless an equal one has been fitted, behind the same other view.
+
+        Returns the fitted view, and its rows of the recordings.
+        """
+        key = joblib.hash(view), behind
+        with self._locks[key]:
+            if key not in self._found:
+                self._found[key] = fit_view(view, X, y, groups)
+        return self._found[key]
+
+
+def fit_view(view: Any, X: list[NDArray], y: Labels | None, groups: Any) -> tuple[Any, list[Any]]:
+    """Fit a copy of a view. Returns the copy, and its rows of the training recordings."""
+    fitted = clone(view)
+    return fitted, fitted.fit_transform(X, y, groups)
+
+
+def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> NDArray:
+    """Compute the rows that a fitted view gives for a recording; without a view, its own rows.
+
+    ``seen`` keeps the rows by view, so that scores that share a view compute them once. It must be
+    of this recording alone.
+    """
+    if view is None:
+        return X
+    if seen is None:
+        return view.transform([X])[0]
+    if view not in seen:
+        seen[view] = view.transform([X])[0]
+    return seen[view]
 
 
 def is_one(X: Any) -> bool:

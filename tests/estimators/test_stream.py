@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier, TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.names.emissions import NameWeights
+from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition

@@ -23,7 +23,6 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.data_sets import DataSets, keep_features
@@ -55,6 +54,7 @@ from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
 from metriclearn.views.columns import note_constant
 from metriclearn.views.gaps import Labels
+from metriclearn.views.plain import FittedViews
 
 _LOGGER = logging.getLogger(__name__)
 # If the energy of the data, divided by the penalty, is below this, no boundary is worth it.
@@ -166,7 +166,18 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """
         if unknown:
             refuse_unknown(self, unknown)
-        training = self.read(X, y, sample_weight, groups)
+        return self.fit_among(X, y, sample_weight, groups)
+
+    def fit_among(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        views: FittedViews | None = None,
+    ) -> Self:
+        """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
+        training = self.read(X, y, sample_weight, groups, views)
         statement = self.stated(training)
         fitted, learned = self.solved(statement)
         fitted.training_losses_ = fitted.training_losses(learned.score, training)
@@ -181,6 +192,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         y: Any,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        views: FittedViews | None = None,
     ) -> Training:
         """Check the parameters, data and labels, and drop data sets of weight 0."""
         check_parameters(self)
@@ -199,7 +211,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
                         f"{self.view!r}, which leaves rows out, got {part!r}, which would "
                         "read across gaps; take Fill instead."
                     )
-        return read_training(task, self.runner, X, y, sample_weight, groups, self.view)
+        given = X, y, sample_weight, groups
+        return read_training(task, self.runner, *given, self.view, views)
 
     @property
     def runner(self) -> Executor:
@@ -239,12 +252,6 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if self.completions_ is not None or self.executor is not None:
             return {}
         return self.task.training_losses(score, self.scale_, training)
-
-    def with_score(self, score: Any) -> Self:
-        """Return a copy of this learner that predicts with a score."""
-        other: Any = copy.copy(self)
-        other.score_ = score
-        return other
 
 
 class Watch(NamedTuple):
@@ -337,13 +344,14 @@ def read_training(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     view: Any = None,
+    views: FittedViews | None = None,
 ) -> Training:
     """Read and check data and labels, drop data sets of weight 0, and apply the view."""
     training = task.read(X, y, executor)
     labels = None if view is None else _labels(task.who, y, training)
     data, truths = training.data, training.truths
     numbered = None if groups is None else read_groups(task.who, groups, len(truths))
-    training = replace(training, groups=numbered)
+    training = replace(training, groups=numbered, views=views)
     if sample_weight is not None:
         weights: Any = read_weights(task.who, sample_weight, len(truths))
         used = np.flatnonzero(weights)
@@ -369,8 +377,8 @@ def _labels(who: str, y: Any, training: Training) -> Labels:
 
 def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
     """Fit a copy of a view, and return the training data with the rows that the view computes."""
-    fitted, arrays = clone(view), list(training.data.arrays)
-    rows = fitted.fit_transform(arrays, labels, training.groups)
+    arrays = list(training.data.arrays)
+    fitted, rows = training.fit_view(view, arrays, labels, training.groups)
     if hasattr(fitted, "kept"):
         labels = labels.at(fitted.kept(arrays))
     data = DataSets(rows, training.data.single, None)

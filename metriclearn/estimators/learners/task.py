@@ -31,6 +31,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.views.columns import check_range
 from metriclearn.views.gaps import Labels
+from metriclearn.views.plain import FittedViews, fit_view
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -59,6 +60,8 @@ class Training:
         The view that has computed the rows of ``data``.
     source : DataSets or None
         The data sets before the view.
+    views : FittedViews or None
+        The views that other learners have fitted to the same data sets.
     """
 
     data: Any
@@ -68,6 +71,16 @@ class Training:
     classes: NDArray | None = None
     view: Any = None
     source: Any = None
+    views: FittedViews | None = None
+
+    def fit_view(self, view: Any, X: list[NDArray], y: Labels, groups: Any) -> tuple[Any, list]:
+        """Fit a copy of a view, unless another learner has fitted an equal one.
+
+        Returns the fitted view, and its rows of X.
+        """
+        if self.views is None:
+            return fit_view(view, X, y, groups)
+        return self.views.fit(view, X, y, groups, behind=self.view)
 
 
 Learn = Callable[["Task", Training], NDArray]

@@ -26,6 +26,7 @@ from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, NameScores, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.views.gaps import placed, restriction
+from metriclearn.views.plain import rows_of
 
 Form = LowRankForm | ChargedForm
 
@@ -109,18 +110,33 @@ class SegmentScore:
             and np.array_equal(*coefs)
         )
 
-    def rows(self, X: NDArray) -> NDArray:
-        """Compute the rows that the metric sees."""
-        return X if self.view is None else self.view.transform([X])[0]
+    @property
+    def classes(self) -> NDArray | None:
+        """The names that were learned, or None."""
+        return None if self.names is None else self.names.classes
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether the penalty can be tuned: there is a metric, or one that is 0 on purpose."""
+        return len(self.components) > 0
+
+    @property
+    def is_of_names_alone(self) -> bool:
+        """Whether the metric is 0 on purpose, as for :class:`~metriclearn.estimators.Viterbi`."""
+        return self.names is not None and self.has_choice and not self.components.any()
+
+    def rows(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> NDArray:
+        """Compute the rows that the metric sees, see :func:`~metriclearn.views.plain.rows_of`."""
+        return rows_of(self.view, X, seen)
 
     def kept(self, X: NDArray) -> NDArray[np.int64] | None:
         """Return the numbers of the rows that the view keeps; None if it keeps all rows."""
         return self.view.kept([X])[0] if hasattr(self.view, "kept") else None
 
-    def read(self, X: NDArray) -> Reading:
+    def read(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
         """Compute the rows, scores of names and penalties of changes of a recording."""
-        rows = self.rows(X)
-        names = None if self.names is None else self.names.scores(rows)
+        rows = self.rows(X, seen)
+        names = None if self.names is None else self.names.scores(rows, seen)
         penalties = None if self.boundaries is None else self.boundaries.penalties(rows)
         return Reading(rows, names, penalties)
 

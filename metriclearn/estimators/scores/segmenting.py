@@ -414,12 +414,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
     def rows_of(self, data: DataSets) -> list[NDArray]:
         """Return the rows that the metric sees, one for every sample."""
-        if hasattr(self.score_.view, "kept"):
+        score = self.present_score
+        if hasattr(score.view, "kept"):
             raise ValueError(
                 f"{type(self).__name__} needs a view that keeps all rows for features and states, "
-                f"got {self.score_.view!r}; take Fill instead."
+                f"got {score.view!r}; take Fill instead."
             )
-        return list(map(self.score_.rows, data.arrays))
+        return list(map(score.rows, data.arrays))
 
     def segmented(self, data: DataSets, n_segments: Any = None, known: Any = None) -> list[Any]:
         """Segment every data set, as a list of partitions.

@@ -59,8 +59,7 @@ def json_lines(
     if extractor is not None:
         chunks = sound_rows(extractor, pulse_code(source.buffer))  # type: ignore[attr-defined]
     else:
-        learner = getattr(model, "learner_", model)
-        names = getattr(learner, "feature_names_in_", range(learner.n_features_in_))
+        names = getattr(model, "feature_names_in_", range(model.n_features_in_))
         chunks = table_rows(source, list(map(str, names)), clock)
     limit = None if delay is None else round(delay * clock.rate)
     for start, end, label in live_segments(model, chunks, limit, clock.at):
@@ -75,45 +74,41 @@ def live_segments(
 ) -> Iterator[Segment]:
     """Yield each segment (start, end, label) as soon as it is final.
 
-    Some models of a consensus may be unable to follow a stream. The consensus is then replaced by
-    the best model that can. Neighboring segments with the same label are joined, so a labeled
+    Some models of a Segmenter may be unable to follow a stream. The best model that can then
+    follows it alone. Neighboring segments with the same label are joined, so a labeled
     segment is only returned when the next segment is final.
 
     Parameters
     ----------
-    model : fitted RecordingSegmenter, or segmenter with ``stream()``
-        By default, times are in seconds for a RecordingSegmenter, and in rows for other segmenters.
+    model : fitted Segmenter, or learner with ``stream()``
+        By default, times are in seconds for a Segmenter, and in rows for other learners.
     chunks : iterable of (n, P) arrays
         Features of the recording, n rows at a time.
     max_delay : int, optional
         The limit of the delay in rows, see :class:`~metriclearn.SegmenterStream`.
     at : callable, optional
         Takes change-points, in order, and returns their times. By default these are in seconds at
-        the rate of a RecordingSegmenter.
+        the rate of a Segmenter.
     """
-    learner = getattr(model, "learner_", model)
-    if hasattr(learner, "streaming_model"):  # a consensus
-        try:
-            learner.check_streams()
-        except ValueError:
-            learner = learner.streaming_model()
-    Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", learner)
+    if hasattr(model, "follower") and model.agreement_.refusal_of_streams() is not None:
+        model = model.follower()
+    Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", model)
     stream, at = (
-        learner.stream(max_delay),
+        model.stream(max_delay),
         at or RowClock(getattr(model, "rows_per_second", 1.0)).at,
     )
-    labels, start, begin = list(getattr(model, "labels_", [])), 0, 0.0
+    row_names, start, begin = getattr(model, "row_names_", None), 0, 0.0
     recent: list[NDArray] = []  # scores of labels since the start of the segment
     waiting: Segment | None = None
     for rows in chain(chunks, [None]):
-        if rows is not None and labels:
-            recent.append(rows @ model.label_weights_.T + model.label_intercepts_)
+        if rows is not None and row_names is not None:
+            recent.append(row_names.scores(rows))
         found = stream.finish() if rows is None else stream.push(rows)
         for i, end in enumerate(found.ends.tolist()):
             label = "" if found.names is None else str(found.names[i])
-            if found.names is None and labels:
+            if found.names is None and row_names is not None:
                 scores = np.concatenate(recent)
-                label = labels[int(np.argmax(scores[: end - start].mean(axis=0)))]
+                label = row_names.names[int(np.argmax(scores[: end - start].mean(axis=0)))]
                 recent = [scores[end - start :]]
             if waiting is not None and not (label and label == waiting[2]):
                 yield waiting

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from metriclearn.estimators.names.emissions import discriminant
+from metriclearn.estimators.scores.name_weights import discriminant
 
 
 @pytest.mark.parametrize("names", ["ab", "abc", "abbbbbb"])

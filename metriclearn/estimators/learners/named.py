@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import list_labelings, read_names
@@ -19,8 +18,8 @@ from metriclearn.estimators.learners.change_points import (
 )
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
-from metriclearn.estimators.names.emissions import NameWeights, with_constant
-from metriclearn.estimators.names.probabilities import NameCalibration
+from metriclearn.estimators.scores.name_calibration import NameCalibration
+from metriclearn.estimators.scores.name_weights import NameWeights, with_constant
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem.named_segments import (
     NamedFeatures,
@@ -136,8 +135,9 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
         The data should not have been used for training.
 
         Change-points are calibrated as in :meth:`ChangePointMetricLearner.calibrate`. For names,
-        the two parameters of :class:`~metriclearn.estimators.names.probabilities.NameCalibration`
-        are fitted by maximum likelihood.
+        the two parameters of
+        :class:`~metriclearn.estimators.scores.name_calibration.NameCalibration` are fitted by
+        maximum likelihood.
 
         Parameters
         ----------
@@ -271,9 +271,9 @@ class NamedSegmentations(Segmentations):
         assert classes is not None
         codes = list(map(self.loss(training).codes, truths))
         groups = np.arange(len(truths)) if training.groups is None else training.groups
-        emissions = clone(self.emissions)
         labels = Labels(truths, codes, classes, training.weights)
-        rows = list(map(with_constant, emissions.fit_transform(arrays, labels, groups)))
+        emissions, seen = training.fit_view(self.emissions, arrays, labels, groups)
+        rows = list(map(with_constant, seen))
         n_names, n_features = len(classes), rows[0].shape[1]
         nothing = np.zeros((n_names, n_features))
         weights = NameWeights(emissions, classes, n_features, nothing, rows=rows)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.baselines import FrameClassifier
-from metriclearn.estimators.names.emissions import with_constant
+from metriclearn.estimators.scores.name_weights import with_constant
 from metriclearn.indices import partition_loss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 

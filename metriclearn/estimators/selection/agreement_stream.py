@@ -1,4 +1,4 @@
-"""ConsensusStream: change-points of a stream by a consensus, returned as soon as they are final."""
+"""AgreementStream: change-points of a stream by many models, returned as soon as they are final."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters
 
 
 @dataclass(eq=False, repr=False)
-class ConsensusStream(SegmenterStream):
-    """Find change-points in a stream of samples with a fitted consensus.
+class AgreementStream(SegmenterStream):
+    """Find change-points in a stream of samples with the agreement of a fitted Segmenter.
 
     Every model follows the samples with a separate stream, which returns final segments. Let C be
     the last position up to which the segments of all models are final. Up to C, the segments of the
@@ -38,7 +38,7 @@ class ConsensusStream(SegmenterStream):
 
     Parameters
     ----------
-    segmenter : fitted Consensus
+    segmenter : fitted Segmenter
         Streams are made by calling its method ``stream()``.
     max_delay : int, optional
         A change becomes final after at most this many samples. For the streams of the models, the
@@ -54,7 +54,7 @@ class ConsensusStream(SegmenterStream):
     Raises
     ------
     ValueError
-        If some models of the consensus cannot follow a stream, if rows cannot be used, or if a
+        If some models cannot follow a stream, if rows cannot be used, or if a
         method is called after :meth:`finish`.
 
     See Also
@@ -68,26 +68,28 @@ class ConsensusStream(SegmenterStream):
 
     Examples
     --------
-    >>> from metriclearn import ChangePointMetricLearner, Consensus
+    >>> from metriclearn import ChangePointMetricLearner, Segmenter
     >>> from metriclearn.datasets import make_change_points
     >>> data = make_change_points(6, 80, 6, 3, (3, 5), random_state=0)
     >>> members = {"diagonal": [ChangePointMetricLearner()]}
-    >>> consensus = Consensus(members, n_folds=2, for_streams=True)
-    >>> stream = consensus.fit(data.sequences, data.labels).stream()
+    >>> segmenter = Segmenter(members, n_folds=2, for_streams=True)
+    >>> stream = segmenter.fit(data.sequences, data.labels).stream()
     >>> ends = [*stream.push(data.sequences[0]).ends, *stream.finish().ends]
-    >>> ends == consensus.predict_change_points(data.sequences[0]).tolist()
+    >>> ends == segmenter.predict_change_points(data.sequences[0]).tolist()
     True
     """
 
-    segmenter: Annotated[Any, Of("streaming_model", "Consensus(for_streams=True).fit(X, y)")]
+    segmenter: Annotated[Any, Of("follower", "Segmenter(for_streams=True).fit(X, y)")]
     max_delay: Annotated[int | None, OneOf(None, Whole(32, 2**30))] = None
 
     def start(self) -> Self:
-        """Forget everything and wait for the first row. ``consensus.stream()`` calls this."""
+        """Forget everything and wait for the first row. ``segmenter.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
-        self.segmenter.check_streams()
-        least = 4 * max(one.stream_score().min_size for one in self.segmenter.models_)
+        agreement = self.segmenter.agreement_
+        if (lacking := agreement.refusal_of_streams()) is not None:
+            raise ValueError(f"{type(self.segmenter).__name__} needs {lacking}")
+        least = 4 * agreement.min_size
         if self.max_delay is not None and self.max_delay < least:
             raise ValueError(
                 f"{self.who} needs a max_delay of at least {least}, four times the largest "
@@ -95,7 +97,9 @@ class ConsensusStream(SegmenterStream):
                 "longer, or lower min_size."
             )
         half = None if self.max_delay is None else self.max_delay // 2
-        self.streams_ = [SegmenterStream(one, half).start() for one in self.segmenter.models_]
+        features = self.segmenter.n_features_in_
+        members = agreement.members(features)
+        self.streams_ = [SegmenterStream(one, half).start() for one in members]
         self.largest_ = max(stream.largest_ for stream in self.streams_)
         self.n_samples_, self.exact_, self.finished_ = 0, True, False
         # Final segments of every model, beginning with the segment that holds the sample after the
@@ -113,7 +117,7 @@ class ConsensusStream(SegmenterStream):
 
     @property
     def classes(self) -> NDArray | None:
-        """The names that the consensus has learned, or None."""
+        """The names that were learned, or None."""
         return self.segmenter.classes_
 
     def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
@@ -146,7 +150,7 @@ class ConsensusStream(SegmenterStream):
         Parameters
         ----------
         margins : bool
-            Ignored: a consensus has no margins, so ``losses`` is None.
+            Ignored: an agreement has no margins, so ``losses`` is None.
         """
         self.check_running("pending")
         if self.n_samples_ == 0:
@@ -215,7 +219,8 @@ class ConsensusStream(SegmenterStream):
 
     @property
     def _weights(self) -> NDArray[np.float64]:
-        return self.segmenter.weights_ / self.segmenter.weights_.sum()
+        weights = self.segmenter.agreement_.weights
+        return weights / weights.sum()
 
     def _count_votes(self, places: NDArray) -> None:
         """Append the cumulative votes for names at all ``places`` except the first."""
@@ -229,7 +234,7 @@ class ConsensusStream(SegmenterStream):
                 votes[np.arange(stop - start), codes[here]] += q
         if self.votes_ is None:
             self.votes_ = np.zeros((1, votes.shape[1]))
-        votes = np.vstack([self.votes_[-1:], self.segmenter.name_loss_ * votes])
+        votes = np.vstack([self.votes_[-1:], self.segmenter.agreement_.name_loss * votes])
         sums = np.cumsum(votes, axis=0)[places[1:] - start]
         self.votes_ = np.vstack([self.votes_, sums])
 

@@ -1,4 +1,4 @@
-"""ClusteringConsensus: clusterings and image cuts with a small expected loss over many models."""
+"""Clusterer: learns from clustered tables or segmented images to cluster new ones."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.data_sets import NamedColumns
 from metriclearn.estimators.labelings import read_groups
-from metriclearn.estimators.selection.cross_fitting import (
+from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
+from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
+from metriclearn.estimators.selection.choice import Choice
+from metriclearn.estimators.selection.cross_fit import (
     POWERS,
-    cross_fitted,
-    families_of,
-    fitted_to,
-    weigh,
+    Candidate,
+    CrossFit,
+    Fits,
+    Member,
+    Parts,
+    Rule,
 )
+from metriclearn.estimators.selection.families import families_of
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
@@ -35,6 +40,15 @@ from metriclearn.running.parameters import (
     real_array,
     shown,
 )
+from metriclearn.solvers.mahalanobis import DiagonalMetric
+from metriclearn.solvers.regularizers import L1
+
+# From simple to complex.
+_FAMILIES = {
+    "diagonal": [ClusteringMetricLearner(DiagonalMetric(), L1(1e-3))],
+    "full": [ClusteringMetricLearner()],
+    "whitened": [WhitenedClusteringLearner()],
+}
 
 
 def _clusters(model: Any) -> bool:
@@ -42,12 +56,15 @@ def _clusters(model: Any) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class ClusteringConsensus(ComponentParameters):
-    """Combine many models of tables or images: find a clustering with a small expected loss.
+class Clusterer(ComponentParameters):
+    """Learn from clustered tables or segmented images to cluster new ones.
 
-    :class:`~metriclearn.Consensus` does the same for segmentations. The data are divided into
-    parts. For each part, every clusterer in ``members`` is fitted to all other parts. All these
-    models are kept. For new data, their predictions N_j are combined in a compromise,
+    :class:`~metriclearn.Segmenter` does the same for recordings. The data are divided into parts.
+    For each part, every member is fitted to all other parts, and clusters the part that was left
+    out. With ``combine="best"``, the best member is then fitted to all data.
+
+    With "consensus", the models of all parts are kept. For new data, their predictions N_j are
+    combined in a compromise,
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F,
 
@@ -57,16 +74,19 @@ class ClusteringConsensus(ComponentParameters):
 
     Parameters
     ----------
-    members : mapping of names to lists of clusterers
-        Families of members. The weight of a member is divided by the number of members in its
-        family, so a large family has no advantage. A member is a
+    members : mapping of names to lists of clusterers, optional
+        Families of members, from simple to complex. The weight of a member is divided by the number
+        of members in its family, so a large family has no advantage. A member is a
         :class:`~metriclearn.ClusteringMetricLearner`, a
         :class:`~metriclearn.NormalizedCutMetricLearner`, or another clusterer with ``fit(X, y)``
-        and ``predict(X, n_clusters)`` for lists of data sets.
-    weights : "held-out" or "uniform"
-        With "held-out", q_j ∝ (least loss / loss)^p. Here "loss" is the mean loss of a member on
-        the parts left out, and "least loss" is the loss of the best member. p is the power for
-        which the compromise has the least loss on the parts left out.
+        and ``predict(X, n_clusters)`` for lists of data sets. The default is a diagonal, a full and
+        a whitened metric for tables.
+    combine : "best", "consensus" or "uniform"
+        "best" is the simplest family whose loss on the parts left out exceeds the least by at most
+        one standard error. With "consensus", q_j ∝ (least loss / loss)^p. Here "loss" is the mean
+        loss of a member on the parts left out, and "least loss" is the loss of the best member. p
+        is the power for which the compromise has the least loss on the parts left out. With
+        "uniform", all families have the same weight.
     n_clusters : "given" or None
         With "given", the numbers of clusters are known. For the parts left out, they are counted in
         the labels. With None, each model estimates these numbers, and the compromise may have any
@@ -82,15 +102,18 @@ class ClusteringConsensus(ComponentParameters):
     Attributes
     ----------
     models_ : list of fitted clusterers
+        One with ``combine="best"``.
     families_ : list of str
         The family of each model.
     weights_ : array (models,)
         q, with sum one.
     power_ : float
         p; 0 for uniform weights.
-    held_out_ : array (members, parts)
-        The loss ‖M − N‖²_F of each member on every data set, or on every part of a single table. M
-        comes from the model of the member that was fitted without these data.
+    cross_fit_ : CrossFit
+        Members × data sets that were left out, with the loss of each; a part of a single table is a
+        data set. It is not saved.
+    choice_ : Choice or None
+        The candidates, if one was chosen.
 
     Raises
     ------
@@ -104,24 +127,26 @@ class ClusteringConsensus(ComponentParameters):
 
     Examples
     --------
-    >>> from metriclearn import ClusteringConsensus, ClusteringMetricLearner
+    >>> from metriclearn import Clusterer, ClusteringMetricLearner
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> consensus = ClusteringConsensus({"full": [ClusteringMetricLearner()]}, n_folds=2).fit(X, y)
-    >>> len(set(consensus.predict(X, 3)))
+    >>> clusterer = Clusterer({"full": [ClusteringMetricLearner()]}, n_folds=2).fit(X, y)
+    >>> len(set(clusterer.predict(X, 3)))
     3
     """
 
-    members: Annotated[Mapping[str, Any], families_of("clusterers", _clusters, optional=False)]
+    members: Annotated[
+        Mapping[str, Any] | None, families_of("clusterers, or None", _clusters, optional=True)
+    ] = None
     _: KW_ONLY
-    weights: Annotated[str, OneOf("held-out", "uniform")] = "held-out"
+    combine: Annotated[str, OneOf("best", "consensus", "uniform")] = "best"
     n_clusters: Annotated[str | None, OneOf("given", None)] = "given"
     n_folds: Annotated[int, Whole(2)] = 5
     n_jobs: Jobs = None
     verbose: Annotated[bool | None, OneOf(None, True, False)] = None
 
     def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit every member several times, leaving out one part at a time, and compute the weights.
+        """Fit every member several times, leaving out one part at a time, and choose or combine.
 
         Parameters
         ----------
@@ -132,36 +157,54 @@ class ClusteringConsensus(ComponentParameters):
             group are left out together.
         """
         check_parameters(self)
-        parts = self._parts(X, y, groups)
-        calls = [
-            joblib.delayed(fitted_to)(
-                np.arange(len(arrays)), member, arrays, labels, np.zeros(len(arrays)), False
-            )
-            for family in self.members.values()
-            for member in family
-            for (arrays, labels), _ in parts
-        ]
-        fitted = cross_fitted(self, self.members, calls, len(parts))
-        truths = [truth for _, (_, some) in parts for truth in map(_codes, some)]
-        sizes = [len(some) for _, (_, some) in parts]
+        everything, folds, units = self._parts(X, y, groups)
+        families = _FAMILIES if self.members is None else self.members
+        members = [Member(name, one) for name, family in families.items() for one in family]
+        runner = Fits(type(self).__name__, n_jobs=self.n_jobs, verbose=self.verbose)
+        parts = [train for train, _ in folds] + [everything] * (self.combine == "best")
+        each = [(arrays, labels, np.zeros(len(arrays))) for arrays, labels in parts]
+        _, models, _ = runner.run(members, each)
+        truths = [truth for _, (_, some) in folds for truth in map(_codes, some)]
+        sizes = [len(some) for _, (_, some) in folds]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
         answers = [
             {
                 int(i): answer
-                for model, places, (_, (arrays, _)) in zip(row, left_out, parts)
+                for model, places, (_, (arrays, _)) in zip(row, left_out, folds)
                 for i, answer in zip(places, self._partitions(model, arrays, truths, places))
             }
-            for family in fitted.values()
-            for row in family
+            for row in models
         ]
-        names = [name for name, family in fitted.items() for _ in family]
-        powers = POWERS if self.weights == "held-out" else (0.0,)
-        chosen = weigh(names, answers, truths, left_out, powers, self._agreed, _squared_norm)
-        self.power_, weights, self.held_out_, _ = chosen
-        self.models_ = [model for family in fitted.values() for row in family for model in row]
-        self.families_ = [name for name in names for _ in parts]
-        self.weights_ = np.repeat(weights, len(parts)) / len(parts)
+        table = CrossFit(
+            members,
+            Parts(left_out, units),
+            None,
+            [],
+            models,
+            truths,
+            _squared_norm,
+            candidates=tuple(Candidate(m, Rule(), row) for m, row in enumerate(models)),
+            answers=tuple(answers),
+        )
+        self._keep(table)
         return self
+
+    def _keep(self, table: CrossFit) -> None:
+        """Choose a member, or weigh all."""
+        self.cross_fit_, self.choice_, self.power_ = table, None, 0.0
+        if self.combine == "best":
+            best = table.best()
+            names = [f"{family} {i}" for i, family in enumerate(table.families)]
+            self.choice_ = Choice(names, table.group_losses(), best, [])
+            self.models_, self.families_ = [table.models[best][-1]], [table.families[best]]
+            self.weights_ = np.ones(1)
+            return
+        powers = POWERS if self.combine == "consensus" else (0.0,)
+        self.power_, weights, _ = table.weights(self._agreed, powers)
+        n = len(table.models[0])
+        self.models_ = [model for row in table.models for model in row]
+        self.families_ = [name for name in table.families for _ in range(n)]
+        self.weights_ = np.repeat(weights, n) / n
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
         """Return the cluster of every sample, (T,), or (H, W) for an image.
@@ -181,7 +224,7 @@ class ClusteringConsensus(ComponentParameters):
     def expected_loss(self, X: Any, n_clusters: int | Sequence[int] | None = None) -> Any:
         """Return the weighted mean of ‖M − N_j‖²_F over all models, for each data set.
 
-        M is the consensus, N_j is the prediction of model j, and q_j is its weight.
+        M is the answer, N_j is the prediction of model j, and q_j is its weight.
         """
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
@@ -207,8 +250,11 @@ class ClusteringConsensus(ComponentParameters):
         ]
         return -float(np.mean(losses))
 
-    def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> list[Any]:
-        """Return for every part the data to fit to and the data left out, each as (X, y)."""
+    def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> tuple[Any, list[Any], NDArray]:
+        """Return all data, for every part the data to fit to and those left out, and groups.
+
+        Data are pairs (X, y). The groups are those of the data sets left out, in their order.
+        """
         who = type(self).__name__
         if _is_single(X):
             if groups is not None:
@@ -237,17 +283,20 @@ class ClusteringConsensus(ComponentParameters):
                 named = chosen if columns is None else NamedColumns.of(chosen, columns)
                 return [named], [labels[rows]]
 
-            return [(part(a), part(b)) for a, b in splitter.split(table, codes)]
+            folds = [(part(a), part(b)) for a, b in splitter.split(table, codes)]
+            return part(np.arange(len(table))), folds, np.arange(len(folds))
         if len(X) != len(y):
             raise ValueError(
                 f"{who} needs labels for each of the {len(X)} data sets, got {len(y)} labelings."
             )
         units = read_groups(who, groups, len(X))
-        splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
-        return [
-            tuple(([X[i] for i in places], [y[i] for i in places]) for places in pair)
-            for pair in splitter.split(units, groups=units)
-        ]
+        parts = Parts.of(units, self.n_folds)
+
+        def some(places: NDArray) -> tuple[list[Any], list[Any]]:
+            return [X[i] for i in places], [y[i] for i in places]
+
+        folds = [(some(a), some(b)) for a, b in zip(parts, parts.left_out)]
+        return some(np.arange(len(X))), folds, units[np.concatenate(parts.left_out)]
 
     def _partitions(
         self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray
@@ -263,7 +312,7 @@ class ClusteringConsensus(ComponentParameters):
     ) -> Partition:
         """Find the compromise of several partitions.
 
-        If the consensus has ``n_clusters="given"`` and all partitions have the same number of
+        If the clusterer has ``n_clusters="given"`` and all partitions have the same number of
         clusters, the compromise also has this number.
         """
         numbers = {one.n_clusters for one in given}
@@ -298,7 +347,7 @@ def _is_single(X: Any) -> bool:
     shape = getattr(X, "shape", ())
     if not isinstance(shape, tuple) or len(shape) not in (2, 3) or hasattr(X, "toarray"):
         raise ValueError(
-            f"ClusteringConsensus needs a table, an image or a list of them as X, got {shown(X)}."
+            f"Clusterer needs a table, an image or a list of them as X, got {shown(X)}."
         )
     return True
 

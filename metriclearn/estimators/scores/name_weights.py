@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.views.neighbors import Neighbors
+from metriclearn.views.plain import rows_of
 
 
 def discriminant(rows: NDArray, names: NDArray) -> tuple[NDArray, NDArray]:
@@ -107,12 +108,14 @@ class NameWeights:
             transitions = more - less
         return replace(self, coef=positive - negative, transitions=transitions, rows=None)
 
-    def scores(self, X: NDArray) -> NDArray[np.float64]:
-        """Compute the score of every name in every sample of a new recording, (T, C)."""
+    def scores(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> NDArray[np.float64]:
+        """Compute the score of every name in every sample of a new recording, (T, C).
+
+        ``seen`` keeps what fitted views compute of the recording, see :func:`rows_of`.
+        """
         if type(self.emissions) is Neighbors:  # another class may override rows
             return self.emissions.windows_.scores(X, self.coef[:, :-1]) + self.coef[:, -1]
-        rows = X if self.emissions is None else self.emissions.transform([X])[0]
-        return with_constant(rows) @ self.coef.T
+        return with_constant(rows_of(self.emissions, X, seen)) @ self.coef.T
 
 
 def with_constant(rows: NDArray) -> NDArray[np.float64]:

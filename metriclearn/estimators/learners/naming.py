@@ -1,0 +1,65 @@
+"""Names of segments whose boundaries are known, by a linear discriminant analysis of rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.estimators.scores.name_weights import discriminant
+from metriclearn.problem.partition import Partition
+from metriclearn.views.neighbors import StandardWindows
+
+
+@dataclass(frozen=True, eq=False)
+class RowNames:
+    """Scores of names that are linear in a row. A segment has the name of the largest mean score.
+
+    Attributes
+    ----------
+    names : list of str (C,)
+        The sorted names.
+    weights, intercepts : arrays (C, P) and (C,)
+    """
+
+    names: list[str]
+    weights: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+
+    @classmethod
+    def learn(cls, arrays: Sequence[NDArray], labels: Sequence[NDArray]) -> Self:
+        """Learn from all labeled rows, in O(T P²) time. The label −1 means unknown."""
+        given = [np.asarray(one) for one in labels]
+        known = [one != -1 for one in given]
+        names = np.concatenate([one[k] for one, k in zip(given, known)]).astype(str)
+        written = sorted(set(names.tolist()))
+        alike = groupby(sorted(written, key=_spelled), _spelled)
+        if twice := [spellings for _, of_one in alike if len(spellings := list(of_one)) > 1]:
+            warnings.warn(
+                f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
+                "differ by spaces or capitals only; write them alike if they are one.",
+                stacklevel=4,
+            )
+        scaled = StandardWindows.of(0, arrays)
+        rows = np.vstack([scaled.transform(X)[k] for X, k in zip(arrays, known)])
+        weights, intercepts = discriminant(rows, names)
+        weights = weights / scaled.deviation
+        return cls(written, weights, intercepts - weights @ scaled.mean)
+
+    def scores(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute the score of every name in every row, (T, C)."""
+        return np.asarray(X, dtype=np.float64) @ self.weights.T + self.intercepts
+
+    def of(self, X: NDArray, found: Partition) -> list[str]:
+        """Return the name of every segment."""
+        means = found.pool(np.asarray(X, dtype=np.float64)) / found.sizes[:, None]
+        return [self.names[i] for i in np.argmax(self.scores(means), axis=1)]
+
+
+def _spelled(label: str) -> str:
+    return "".join(label.split()).casefold()

@@ -1,0 +1,148 @@
+"""Viterbi: names of rows by a classifier, smoothed with one penalty for every change of name."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.estimators.data_sets import keep_features, read_data_sets
+from metriclearn.estimators.labelings import read_groups, read_labelings, read_names
+from metriclearn.estimators.scores.name_weights import NameWeights
+from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.running.parameters import Of, OneOf, Real, Whole, check_parameters
+from metriclearn.views.gaps import Labels
+from metriclearn.views.plain import FittedViews
+from metriclearn.views.posteriors import Posteriors
+
+
+@dataclass(eq=False, repr=False)
+class Viterbi(MahalanobisSegmenter):
+    """Classify every row together with its neighbors in time, then smooth the names.
+
+    Frame classification is the standard way to find segments with names. The view gives the
+    log-probability of every name in every row. The value of a segment is the sum of the
+    log-probabilities of its best name, minus a penalty. The Viterbi algorithm finds the
+    segmentation with the largest value. No metric is learned: ``components_`` is 0.
+
+    Parameters
+    ----------
+    view : view with one column for each name
+        ``Posteriors(classifier, context, n_folds)``. Its rows for training recordings come from
+        models that were fitted without them.
+    penalty : "tuned" or float
+        The penalty of a segment, in nats. "tuned" is the penalty with the least mean loss
+        ‖M − N‖²_F on the training recordings, whose log-probabilities were held out.
+    min_size : int
+        Smallest number of rows in a segment.
+
+    Attributes
+    ----------
+    classes_ : array (C,)
+        The labels, sorted.
+    penalty_ : float
+    score_ : SegmentScore
+        Its ``view`` holds the fitted classifiers.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    metriclearn.NamedSegmentLearner : learns boundaries and names together.
+
+    References
+    ----------
+    Forney, The Viterbi algorithm, Proceedings of the IEEE 61, 1973.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.estimators import Viterbi
+    >>> from metriclearn.views import Posteriors
+    >>> rng, labels = np.random.default_rng(0), np.repeat(["sit", "walk", "sit"], 20)
+    >>> X = [rng.normal(size=(60, 2)) + 3.0 * (labels == "walk")[:, None] for _ in range(4)]
+    >>> segmenter = Viterbi(Posteriors(context=1)).fit(X, [labels] * 4)
+    >>> segmenter.predict_change_points(X[0]).tolist()
+    [20, 40, 60]
+    """
+
+    view: Annotated[Any, Of("reach", "views.Posteriors()")] = Posteriors()  # noqa: RUF009
+    _: KW_ONLY
+    penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
+    min_size: Annotated[int, Whole(1)] = 1
+
+    n_segments = None
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Learn from labeled recordings. A label must mean the same in all recordings.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays, or a single one
+        y : (T_i,) labels for each sequence, −1 where unknown
+        groups : array (N,), optional
+            Group of every recording, such as the user who recorded it; the recordings of a group
+            are left out together.
+        """
+        return self.fit_among(X, y, groups=groups)
+
+    def fit_among(
+        self,
+        X: Any,
+        y: Any,
+        groups: ArrayLike | None = None,
+        views: FittedViews | None = None,
+    ) -> Self:
+        """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
+        check_parameters(self)
+        who, missing = type(self).__name__, getattr(self.view, "missing", False)
+        data = read_data_sets(who, X, missing=missing)
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        codes, classes = read_names(who, y, data, truths)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{who} needs two names and more to tell apart, got {classes[0]!r} only; use "
+                "ChangePointMetricLearner for boundaries without names."
+            )
+        units = None if groups is None else read_groups(who, groups, len(truths))
+        labels, arrays = Labels(truths, codes, classes), list(data.arrays)
+        view, rows = (views or FittedViews()).fit(self.view, arrays, labels, units)
+        if rows[0].shape[1] != len(classes):
+            raise ValueError(
+                f"{who} needs a view with a column for each of {len(classes)} names, got "
+                f"{rows[0].shape[1]} columns; pass views.Posteriors(classifier)."
+            )
+        known = labels.at(view.kept(arrays)) if hasattr(view, "kept") else labels
+        one_each = np.eye(len(classes), len(classes) + 1)
+        names = NameWeights(None, classes, len(classes) + 1, one_each)
+        nothing = np.zeros((1, len(classes)))
+        score, chosen = (
+            SegmentScore(nothing, None, names=names, min_size=self.min_size),
+            self.penalty,
+        )
+        if chosen == "tuned":
+            chosen, _ = tuned_penalty(who, [score], [(rows, known.partitions)])
+        fitted = copy.copy(self)
+        keep_features(fitted, data)
+        fitted.score_ = score.at(float(chosen)).through(view)
+        self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
+        return self
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels, sorted."""
+        return self.score_.names.classes
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities of the labels for every row, before smoothing, (T, C)."""
+        data = self.read_data(X)
+        return data.as_passed([np.exp(self.score_.rows(array)) for array in data.arrays])

@@ -1,1 +1,0 @@
-"""Estimators of segments with names, and the features of single samples that they use."""

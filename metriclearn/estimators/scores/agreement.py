@@ -1,0 +1,284 @@
+"""Agreement: many scores with weights, and the segmentation with the least expected loss."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from metriclearn.estimators.scores.segment_score import SegmentScore
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.indices.boundaries import near
+from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.partition import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScore:
+    """The score of a model that predicts without a :class:`SegmentScore`.
+
+    Attributes
+    ----------
+    model : fitted segmenter with ``read_data`` and ``segmented``
+    """
+
+    model: Any
+
+    @property
+    def classes(self) -> NDArray | None:
+        """The names that the model predicts, or None."""
+        return getattr(self.model, "classes_", None)
+
+    @property
+    def has_choice(self) -> bool:
+        """False: there is no penalty to be tuned."""
+        return False
+
+    def segment(self, X: NDArray, count: int | None = None) -> Partition:
+        """Segment a recording."""
+        return self.model.segmented(self.model.read_data([X]), count)[0]
+
+    def refusal_of_streams(self) -> str:
+        """Return what this score lacks for a stream, and the remedy."""
+        return f"a model with a score for a stream, got {self.model!r}; leave it out."
+
+
+def score_of(model: Any) -> Any:
+    """Return the score of a fitted segmenter."""
+    score = getattr(model, "present_score", None)
+    return ModelScore(model) if score is None else score
+
+
+def answers_of(
+    scores: Sequence[Any],
+    fits: Sequence[int],
+    X: NDArray,
+    count: int | None = None,
+    classes: NDArray | None = None,
+) -> list[Partition]:
+    """Segment a recording by every score.
+
+    Parameters
+    ----------
+    scores : sequence of SegmentScore or ModelScore
+    fits : sequence of int
+        Scores with the same number come from the same fit, and differ in their penalties only. The
+        recording is read once for them.
+    X : array (T, P)
+    count : int, optional
+        The number of segments, for scores with a metric.
+    classes : array (C,), optional
+        All names; names in the results are codes of these. None if names do not matter.
+    """
+    seen: dict[Any, NDArray] = {}
+    readings, forms, answers = {}, {}, []
+    # A warning about segments of a few samples is not needed for a single member.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        for score, fit in zip(scores, fits):
+            if not isinstance(score, SegmentScore) or hasattr(score.view, "kept"):
+                found = score.segment(X, count)
+            else:
+                if fit not in readings:
+                    readings[fit] = score.read(X, seen)
+                if (fit, score.unit) not in forms:
+                    forms[fit, score.unit] = score.form_of(readings[fit])
+                # A given number cannot rest on names alone.
+                wanted = None if score.is_of_names_alone else count
+                found = score.best(forms[fit, score.unit], wanted)
+            if classes is None or not isinstance(found, NamedPartition):
+                found = Partition(ends=found.change_points)
+            else:
+                codes = np.searchsorted(classes, score.classes)
+                found = NamedPartition(found.change_points, codes[found.names])
+            answers.append(found)
+    return answers
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Scores with weights. N_j is what score j predicts for a recording, and q_j its weight.
+
+    The answer is argmin_M Σ_j q_j ‖M − N_j‖²_F. An exact dynamic program over the segment ends of
+    all N_j finds it, see :mod:`metriclearn.oracles.expected_loss`. If scores predict names, the
+    program also finds the names of segments.
+
+    Attributes
+    ----------
+    scores : list of SegmentScore or ModelScore
+    fits : list of int
+        Scores with the same number differ in their penalties only.
+    families : list of str
+        The family of each score.
+    weights : array (scores,)
+        q, with sum one.
+    classes : array (C,) or None
+        The sorted names, if names are predicted.
+    name_loss : float
+        β, which is added to ‖M − N_j‖² for every sample whose name differs from that of score j.
+    """
+
+    scores: list[Any]
+    fits: list[int]
+    families: list[str]
+    weights: NDArray[np.float64]
+    classes: NDArray | None = None
+    name_loss: float = 0.0
+
+    def form(self, X: NDArray, count: int | None = None) -> ConsensusForm:
+        """Return the form that the answer for a recording maximizes."""
+        found = answers_of(self.scores, self.fits, X, count, self.classes)
+        return ConsensusForm(found, self.weights, self.name_loss)
+
+    def alone(self, j: int) -> Agreement:
+        """Return score j alone."""
+        score, one = self.scores[j], np.ones(1)
+        return Agreement([score], [0], [self.families[j]], one, score.classes, self.name_loss)
+
+    def members(self, n_features: int) -> list[Scored]:
+        """Return a segmenter of recordings with ``n_features`` for each score, for streams."""
+        return [Scored(score, n_features) for score in self.scores]
+
+    @property
+    def min_size(self) -> int:
+        """The largest of the smallest sizes of segments."""
+        return max(getattr(score, "min_size", 1) for score in self.scores)
+
+    def follower(self) -> Agreement:
+        """Return the score with the largest weight of those that can follow a stream.
+
+        Raises
+        ------
+        ValueError
+            If none can.
+        """
+        for j in np.argsort(-self.weights, kind="stable").tolist():
+            if self.scores[j].refusal_of_streams() is None:
+                return self.alone(j)
+        raise ValueError(
+            "A stream needs a model that can follow it, got none; add a member with a metric, such "
+            "as ChangePointMetricLearner()."
+        )
+
+    def refusal_of_streams(self) -> str | None:
+        """Return which scores cannot follow a stream, and the remedy; None if all can."""
+        refused: dict[str, list[str]] = {}
+        for family, score in zip(self.families, self.scores):
+            if (lacking := score.refusal_of_streams()) is not None:
+                refused.setdefault(family, []).append(lacking)
+        if not refused:
+            return None
+        listed = ", ".join(f"{len(some)} of {name}" for name, some in refused.items())
+        reason = next(iter(refused.values()))[0].rstrip(".")
+        return (
+            f"models that can all follow a stream, but of {len(self.scores)} these cannot: "
+            f"{listed} (the first needs {reason}); fit with for_streams=True and members that can, "
+            "or take follower().stream() for the best single model."
+        )
+
+
+@dataclass(eq=False, repr=False)
+class Scored(MahalanobisSegmenter):
+    """A fitted segmenter that has nothing but a score."""
+
+    score_: SegmentScore
+    n_features_in_: int
+
+    n_segments = None
+
+    @property
+    def present_score(self) -> SegmentScore:  # type: ignore[override]
+        """The score."""
+        return self.score_
+
+    @property
+    def min_size(self) -> int:  # type: ignore[override]
+        """The smallest number of samples in a segment."""
+        return self.score_.min_size
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryRates:
+    """How often boundaries of an agreement were true, by the share of scores that have them.
+
+    Attributes
+    ----------
+    distances : array (boundaries, 1 + m)
+        Distances from boundaries of answers for labeled recordings. The first column is the
+        distance to the nearest true boundary, and there is one more for each of m predictions: the
+        distance to the nearest boundary that it has.
+    weights : array (m,)
+        The weights of the predictions.
+    """
+
+    distances: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def learn(
+        cls,
+        found: Sequence[Partition],
+        answers: Sequence[Sequence[Partition]],
+        truths: Sequence[Any],
+        weights: NDArray,
+    ) -> BoundaryRates:
+        """Measure the distances in recordings all of whose labels are known."""
+        rows = [np.empty((0, 1 + len(weights)))]
+        for best, some, truth in zip(found, answers, truths):
+            if isinstance(truth, Partition):
+                inner = best.change_points[:-1, None]
+                ends = [np.append(one.change_points[:-1], np.inf) for one in (truth, *some)]
+                rows.append(
+                    np.array([np.abs(inner - e).min(axis=1, initial=np.inf) for e in ends]).T
+                )
+        return cls(np.concatenate(rows), weights)
+
+    def of(self, shares: NDArray, tolerance: int) -> NDArray[np.float64]:
+        """Return the probabilities of boundaries with these shares, by a logistic regression.
+
+        The regression predicts from the log odds of the shares whether a boundary is true, that is,
+        has a true boundary within the tolerance.
+        """
+        close = self.distances <= tolerance
+        true = close[:, 0]
+        if len(np.unique(true)) < 2:
+            return np.full(len(shares), float(true[0]))
+        if not len(shares):
+            return shares
+        curve = LogisticRegression().fit(_log_odds(close[:, 1:] @ self.weights), true)
+        return curve.predict_proba(_log_odds(shares))[:, 1]
+
+
+def shares_of(form: ConsensusForm, found: Partition, tolerance: int = 0) -> NDArray[np.float64]:
+    """Return the total weight of the scores that agree with each predicted change-point."""
+    total = np.zeros(found.n_clusters - 1)
+    for q, member in zip(form.weights, form.members):
+        total += q * near(found.change_points[:-1], member.change_points[:-1], tolerance)
+    return total
+
+
+def loss_without_names(form: ConsensusForm, found: Partition) -> float:
+    """Compute the expected loss of a segmentation if wrong names add nothing to the loss."""
+    plain = copy.copy(form)
+    plain.name_loss = 0.0
+    return plain.expected_loss(found)
+
+
+def agreed(
+    form: ConsensusForm, count: int | None = None, known: Any = None
+) -> tuple[ConsensusForm, Partition]:
+    """Return the form of a recording and its best segmentation."""
+    return form, best_consensus(form, count, known)
+
+
+def _log_odds(shares: NDArray) -> NDArray[np.float64]:
+    """Return log(q / (1 − q)) as a column for shares q, which are clipped to [.01, .99]."""
+    inside = np.clip(shares, 0.01, 0.99)[:, None]
+    return np.log(inside / (1.0 - inside))

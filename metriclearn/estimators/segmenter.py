@@ -1,0 +1,917 @@
+"""Segmenter: learns from labeled recordings to divide new recordings into segments with names."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets.recordings import cached_features
+from metriclearn.datasets.sequences import LabeledSequences, name_classes, runs
+from metriclearn.estimators.data_sets import (
+    DataSets,
+    NamedColumns,
+    check_features,
+    keep_features,
+    read_data_sets,
+)
+from metriclearn.estimators.labelings import (
+    list_labelings,
+    read_counts,
+    read_groups,
+    read_known,
+    read_labelings,
+    sample_labels,
+)
+from metriclearn.estimators.learners.naming import RowNames
+from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.scores.agreement import (
+    Agreement,
+    BoundaryRates,
+    loss_without_names,
+    score_of,
+    shares_of,
+)
+from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
+from metriclearn.estimators.selection.agreement_stream import AgreementStream
+from metriclearn.estimators.selection.choice import Choice, choose
+from metriclearn.estimators.selection.cross_fit import (
+    POWERS,
+    CrossFit,
+    Fits,
+    Member,
+    Parts,
+    Rule,
+    choice_rules,
+    consensus_rules,
+    names_of,
+)
+from metriclearn.estimators.selection.families import default_members, families_of, is_segmenter
+from metriclearn.estimators.selection.summary import in_words
+from metriclearn.estimators.selection.validation import Validation, validation_of
+from metriclearn.features.media.decoding import duration
+from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    Jobs,
+    Needs,
+    Of,
+    OneOf,
+    Positive,
+    Real,
+    Title,
+    Whole,
+    check_parameters,
+)
+from metriclearn.running.times import Times, matches
+from metriclearn.views.columns import note_constant
+from metriclearn.views.gaps import Labels, LeaveOut, placed, restriction
+from metriclearn.views.plain import fit_view, rows_of
+from metriclearn.views.posteriors import HeldOutView
+from metriclearn.views.whiten import LinearView
+
+# Entries of tables for a sample without a label.
+_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
+
+
+_FAMILIES = families_of("segmenters", is_segmenter, optional=True)
+_MEMBERS = Needs(
+    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file its "
+    "EncoderMetricLearner), or None",
+    lambda given: is_segmenter(given) or _FAMILIES.accepts(given),
+)
+
+
+class _Given(NamedTuple):
+    """Training recordings as the members see them."""
+
+    data: DataSets
+    labels: list[Any]
+    truths: list[Any]
+    groups: NDArray
+
+
+@dataclass(eq=False, repr=False)
+class Segmenter(Streaming, ComponentParameters):
+    """Learn from labeled recordings to divide new recordings into segments with names.
+
+    With few recordings, models differ by less than the error of choosing one of them. We therefore
+    combine models. A member is a learner in ``members``. Each member is fitted several times: with
+    one part of the recordings left out at a time, and once to all recordings. All these models are
+    kept. The models of a member share one penalty, which is tuned on all recordings left out. The
+    penalty is tuned twice: once in the unit of the data, and once in units of the variance of each
+    recording. Few recordings do not determine the penalty well, so each model predicts with 0.5, 1
+    and 2 times each tuned penalty. For a new recording, N_j is the prediction of model j. The best
+    compromise between all predictions is
+
+        argmin_M Σ_j q_j ‖M − N_j‖²_F.
+
+    An exact dynamic program over the segment ends of all N_j finds this compromise, see
+    :mod:`metriclearn.oracles.expected_loss`. If members predict names, the program also finds the
+    names of segments. With ``combine="best"``, a single model is chosen instead, whose metric can
+    be looked at.
+
+    If nothing can be left out, because there is a single group, one whitened learner is fitted.
+
+    Parameters
+    ----------
+    members : mapping of names to lists of learners, learner, or None
+        Families of members. The weight of a member is divided by the number of members in its
+        family, so a large family has no advantage. By default, four families of metrics at several
+        strengths, and, if labels are names, learners of names with two classifiers.
+    view : view, optional
+        Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view
+        may leave rows out. By default, rows with NaN are left out if there are any.
+    extractor : extractor, optional
+        Computes features of files, for example ``AudioFeatures()``. None means that recordings are
+        tables.
+    rate : float, optional
+        Rows per second of tables. With an extractor, its rate is used instead. Without either,
+        times are in rows.
+    time : str, optional
+        The column of times from which the rate of tables was read.
+    combine : "consensus", "uniform" or "best"
+        With "consensus", q_j ∝ (least loss / loss)^p, where "loss" is the mean loss of a member on
+        the recordings left out. The power p is chosen by the loss of the compromise on recordings
+        left out. The labels of a recording that was left out are used neither to fit these models
+        nor to compute these weights, but only to tune penalties. With "uniform", all families have
+        the same weight. "best" is the model of the simplest family whose loss exceeds the least by
+        at most one standard error over groups; then other settings are tried, see ``choice_``.
+    names : bool, optional
+        Whether labels are names, that is, mean the same in all recordings. By default labels count
+        as names if some label recurs within a recording after a different label, and if recordings
+        of two groups share a label.
+    n_folds : int
+        Number of parts into which recordings are divided. One part is left out at a time. Parts
+        consist of whole groups, so there are at most as many parts as groups.
+    seconds : float, optional
+        Time limit of all fits. Each stops after a twentieth, and no member is begun after two
+        thirds, except the first. By default there is no limit.
+    name_loss : float, optional
+        β, which is added to ‖M − N_j‖² for every sample whose name differs from the name that model
+        j predicts. By default β is the number of segments in the training data, divided by the
+        number of samples. A partly labeled recording counts as one segment.
+    for_streams : bool
+        Use only penalties in the unit of the data, because the variance of a recording is not known
+        before its end. :meth:`stream` then works if all members can follow a stream.
+    tolerance : float, optional
+        For ``validation_``, a true boundary counts as found if a predicted boundary is at most this
+        many seconds away. The default is a tenth of the median length of labeled segments, but at
+        least one row.
+    n_jobs : int, optional
+        Number of fits that run at the same time, as in joblib.
+    verbose : bool, optional
+        Show a progress bar of the fits always (True), never (False), or in a terminal (None).
+
+    Attributes
+    ----------
+    agreement_ : Agreement
+        The scores of all models and their weights; one score with ``combine="best"``.
+    learner_ : fitted learner or None
+        The model, if there is only one. Its metric can be looked at.
+    cross_fit_ : CrossFit or None
+        Candidates × recordings, with the loss of each. It is not saved. None with a single group.
+    power_ : float
+        p; 0 for uniform weights.
+    left_out_ : mapping of int to Partition
+        For every recording that was left out, the answer of models that were fitted without it. The
+        mapping is not saved.
+    rates_ : BoundaryRates
+        How often boundaries of ``left_out_`` were true.
+    choice_ : Choice or None
+        The candidates that were compared with ``combine="best"``; it can be printed.
+    validation_ : Validation or None
+        Losses on the recordings left out, with those of simple baselines.
+    classes_ : array (C,) or None
+        The sorted names that are predicted.
+    row_names_ : RowNames or None
+        Names segments if labels are classes, but no member predicts names.
+    trained_on_ : list of str
+        Names of the training recordings.
+    view_ : fitted view or None
+        The view before all members.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        For data, labels or parameters that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    metriclearn.ChangePointMetricLearner : learns one metric.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, Segmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
+    >>> members = {"diagonal": [ChangePointMetricLearner()]}
+    >>> segmenter = Segmenter(members, n_folds=3).fit(data.sequences, data.labels)
+    >>> len(segmenter.agreement_.scores)  # three folds and all recordings, six penalties each
+    24
+    >>> segmenter.predict_change_points(data.sequences[0]).tolist()
+    [113, 190, 305, 361, 457, 534, 600]
+    """
+
+    members: Annotated[Any, _MEMBERS] = None
+    _: KW_ONLY
+    view: Annotated[Any, Of("reach", "views.Fill()", optional=True)] = None
+    extractor: Annotated[Any, Of("extract", "AudioFeatures()", optional=True)] = None
+    rate: Annotated[float | None, OneOf(None, Positive())] = None
+    time: Annotated[str | None, OneOf(None, Title)] = None
+    combine: Annotated[str, OneOf("consensus", "uniform", "best")] = "consensus"
+    names: Annotated[bool | None, OneOf(None, True, False)] = None
+    n_folds: Annotated[int, Whole(2)] = 5
+    seconds: Annotated[float | None, OneOf(None, Positive())] = None
+    name_loss: Annotated[float | None, OneOf(None, Real())] = None
+    for_streams: Annotated[bool, OneOf(True, False)] = False
+    tolerance: Annotated[float | None, OneOf(None, Positive())] = None
+    n_jobs: Jobs = None
+    verbose: Annotated[bool | None, OneOf(None, True, False)] = None
+
+    agreement_: Agreement = field(init=False)
+    learner_: Any = field(init=False)
+    cross_fit_: CrossFit | None = field(init=False)
+    choice_: Choice | None = field(init=False)
+    validation_: Validation | None = field(init=False)
+    row_names_: RowNames | None = field(init=False)
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Fit all members to parts of the recordings, and combine them or choose one.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays, data frames or paths of files, or LabeledSequences
+            Files need an ``extractor``. LabeledSequences, as loaders return them, have labels,
+            groups and names; samples with the label −1 or NaN, and stretches of one sample, are
+            left out.
+        y : labels, change-points or partial labels, for each recording
+        groups : array (N,), optional
+            Group of every recording, such as the user who recorded it. All recordings of a group
+            are left out together. By default every recording is a group.
+        """
+        check_parameters(self)
+        fitted = copy.copy(self)
+        fitted._begin()
+        given = fitted._read(X, y, groups)
+        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
+            warnings.warn(
+                f"{type(self).__name__} was given labels that differ for all samples, so none "
+                "belong together; give all samples of a segment the same label.",
+                stacklevel=2,
+            )
+        if given.groups.max() == 0:
+            fitted._fit_alone(given)
+        else:
+            fitted._fit_parts(given)
+        if fitted.classes_ is None and self.names is not False:
+            fitted.row_names_ = _row_names(given)
+        varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
+        if not varies.all():
+            note_constant(fitted, varies)
+        self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
+        return self
+
+    def _read(self, X: Any, y: Any, groups: Any) -> _Given:
+        """Read recordings, labels and groups, and apply the view before all members."""
+        who, names = type(self).__name__, None
+        if isinstance(X, LabeledSequences):
+            made = _labeled(X)
+            groups, names, y = made.groups if groups is None else groups, made.names, made.labels
+            X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
+        X = self._features(X)
+        missing = self.view is None or getattr(self.view, "missing", False)
+        data = read_data_sets(who, X, missing=missing)
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        labels, n = list(list_labelings(who, y, data)), len(truths)
+        units = np.zeros(n, dtype=np.int64)
+        if n > 1 and not _is_one_group(groups, n):
+            units = read_groups(who, groups, n)
+        keep_features(self, data)
+        self.trained_on_ = list(dict.fromkeys(names or map(str, range(n))))
+        front = self._front(data)
+        if front is not None:
+            self.view_, rows = fit_view(front, list(data.arrays), Labels(truths), units)
+            if hasattr(self.view_, "kept"):
+                kept = self.view_.kept(list(data.arrays))
+                given = [sample_labels(one, len(A)) for one, A in zip(labels, data.arrays)]
+                truths = list(map(restriction, truths, kept))
+                labels = truths
+                if all(one is not None for one in given) and self.names is not False:
+                    labels = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
+            data = DataSets(rows, False, None)
+        return _Given(replace(data, single=False), labels, truths, units)
+
+    def _features(self, X: Any) -> Any:
+        """Compute the features of files, if X has paths."""
+        if not (isinstance(X, (list, tuple)) and X and isinstance(X[0], (str, os.PathLike))):
+            return X
+        if self.extractor is None:
+            raise ValueError(
+                f"{type(self).__name__} needs tables, or an extractor for files, got "
+                f"{str(X[0])!r}; pass extractor=AudioFeatures() or another."
+            )
+        return [cached_features(path, self.extractor, None) for path in X]
+
+    def _front(self, data: DataSets) -> Any:
+        """Return the view before all members."""
+        if self.view is not None:
+            if isinstance(self.view, (HeldOutView, LinearView)):
+                raise ValueError(
+                    f"{type(self).__name__} needs a view that is not fitted to labels, got "
+                    f"{self.view!r}; give this view to the learners in members."
+                )
+            return self.view
+        gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
+        many, total = int(gaps.sum()), len(gaps)
+        if not many:
+            return None
+        warnings.warn(
+            f"{many} of {total} rows have missing values and are left out; pass "
+            "view=metriclearn.views.Fill() to interpolate them.",
+            stacklevel=4,
+        )
+        return LeaveOut()
+
+    def _fit_alone(self, given: _Given) -> None:
+        """Fit one learner, or all members with equal weights, to all recordings."""
+        members = self._members(given, None)
+        if self.members is None:
+            members = [Member("whitened", WhitenedMetricLearner(retune=True))]
+            warnings.warn(
+                f"{type(self).__name__} was given a single group, so nothing can be left out: one "
+                "whitened metric is learned, and its quality is not known; label recordings of "
+                "another group.",
+                stacklevel=3,
+            )
+        models = []
+        for _, learner in members:
+            quiet = {"verbose": self.verbose} if "verbose" in learner.get_params() else {}
+            copied = clone(learner).set_params(**quiet)
+            models.append([copied.fit(given.data.arrays, given.labels)])
+        names = [score_of(row[0]).classes for row in models]
+        named = [one for one in names if one is not None]
+        classes = np.unique(np.concatenate(named)) if named else None
+        table = self._table(given, members, models, Parts([], given.groups), classes)
+        table = table.with_rules(lambda *_: [Rule()])
+        self.agreement_ = table.agreement(table.equal_shares(), self._name_loss(given.truths))
+        self._keep_one(table.models[0][-1] if len(members) == 1 else None)
+
+    def _fit_parts(self, given: _Given) -> None:
+        """Fit all members to all parts, and combine them or choose one."""
+        parts = Parts.of(given.groups, self.n_folds)
+        who, runner = type(self).__name__, self._runner
+        classes = names_of(who, self.names, given.labels, given.data, given.truths, given.groups)
+        each = [
+            ([given.data.arrays[i] for i in p], [given.labels[i] for i in p], given.groups[p])
+            for p in parts
+        ]
+        kept, models, late = runner.run(self._members(given, classes), each)
+        table = self._table(given, kept, models, parts, classes, late)
+        units = (None,) if self.for_streams else (None, "variance")
+        loss = self._name_loss(given.truths)
+        if self.combine == "best":
+            rules = choice_rules(units)
+
+            def fitted(family: str, learner: Any) -> CrossFit | None:
+                if runner.is_over:
+                    return None
+                members, models, _ = runner.run([Member(family, learner)], each)
+                return self._table(given, members, models, parts, classes).with_rules(rules)
+
+            table, self.choice_ = choose(table.with_rules(rules), fitted)
+            c = self.choice_.chosen
+            member, score = table.candidates[c].member, table.last_score(c)
+            self.agreement_ = Agreement(
+                [score], [0], [table.families[c]], np.ones(1), score.classes, loss
+            )
+            self.left_out_, answers = table.answers[c], (table.answers[c],)
+            self._keep_one(table.models[member][-1], score)
+            self._know(table, given.truths, answers, np.ones(1))
+        else:
+            self._combine(table, units, loss)
+        if all(isinstance(truth, Partition) for truth in given.truths):
+            self._validate(given, parts)
+
+    def _combine(self, table: CrossFit, units: Sequence[str | None], name_loss: float) -> None:
+        """Tune penalties and compute the weights of models, both on the recordings left out."""
+        table = table.with_rules(consensus_rules(units))
+        powers = POWERS if self.combine == "consensus" else (0.0,)
+
+        def agree(found: Sequence[Partition], weights: NDArray) -> Partition:
+            return best_consensus(ConsensusForm(found, weights, name_loss))
+
+        self.power_, weights, self.left_out_ = table.weights(agree, powers)
+        self.agreement_ = table.agreement(weights, name_loss)
+        self._know(table, table.truths, table.answers, weights)
+
+    def _know(
+        self, table: CrossFit, truths: Sequence[Any], answers: Sequence[Any], weights: NDArray
+    ) -> None:
+        """Keep the table, and learn how often boundaries of recordings left out were true."""
+        self.cross_fit_, known = table, list(self.left_out_)
+        self.rates_ = BoundaryRates.learn(
+            [self.left_out_[i] for i in known],
+            [[answer[i] for answer in answers] for i in known],
+            [truths[i] for i in known],
+            weights,
+        )
+
+    @classmethod
+    def of_models(
+        cls,
+        members: Mapping[str, Sequence[Sequence[Any]]],
+        X: Any,
+        y: Any,
+        left_out: Sequence[NDArray],
+        **parameters: Any,
+    ) -> Self:
+        """Make a segmenter of models that have already been fitted.
+
+        Parameters
+        ----------
+        members : mapping of names of families to lists of members
+            A member is a sequence of fitted models, one for every part. The sequence may end with
+            one more model, which was fitted to all recordings.
+        X, y
+            All training data.
+        left_out : sequence of int arrays
+            For each part, the indices of the recordings that were left out when its models were
+            fitted.
+        **parameters
+            Parameters of the segmenter: ``combine``, "consensus" or "uniform", and others.
+        """
+        made = cls(**parameters)
+        check_parameters(made)
+        OneOf("consensus", "uniform").check(cls.__name__, "combine", made.combine)
+        table = CrossFit.of_models(cls.__name__, members, X, y, left_out, made.names)
+        made._begin()
+        keep_features(made, table.data)
+        units = (None,) if made.for_streams else (None, "variance")
+        made._combine(table, units, made._name_loss(table.truths))
+        return made
+
+    def _begin(self) -> None:
+        """Forget what an earlier fit has learned."""
+        self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
+        self.view_ = self.row_names_ = None
+        self.power_, self.left_out_, self.trained_on_ = 0.0, {}, []
+        self.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
+
+    @property
+    def _runner(self) -> Fits:
+        may_fail = self.members is None
+        limit = self.seconds, time.monotonic()
+        return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
+
+    def _members(self, given: _Given, classes: NDArray | None) -> list[Member]:
+        """Return the members; those that cannot stand behind the view are refused."""
+        members = self.members
+        behind = self.view_ is not None and hasattr(self.view_, "kept")
+        if members is None:
+            partial = any(not isinstance(truth, Partition) for truth in given.truths)
+            members = default_members(classes is not None, partial, context=0 if behind else 4)
+        if not isinstance(members, Mapping):
+            members = {"learner": [members]}
+        found = [Member(name, one) for name, family in members.items() for one in family]
+        for _, learner in found:
+            if behind and _reads_neighbors(learner):
+                raise ValueError(
+                    f"{type(self).__name__} needs members that read every row alone behind a view "
+                    f"that leaves rows out, got {learner!r}, which would read across gaps; pass "
+                    "view=metriclearn.views.Fill(), or change the member (context=0)."
+                )
+        return found
+
+    def _table(
+        self,
+        given: _Given,
+        members: list[Member],
+        models: list[list[Any]],
+        parts: Parts,
+        classes: NDArray | None,
+        late: tuple[str, ...] = (),
+    ) -> CrossFit:
+        loss, data = KnownLoss().squared_norm, given.data
+        return CrossFit(
+            members, parts, data, given.labels, models, given.truths, loss, classes, late
+        )
+
+    def _name_loss(self, truths: Sequence[Any]) -> float:
+        if self.name_loss is not None:
+            return float(self.name_loss)
+        segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
+        return segments / sum(truth.n_samples for truth in truths)
+
+    def _keep_one(self, model: Any, score: Any = None) -> None:
+        """Keep the only model, with its score, so that its metric can be looked at."""
+        if model is not None and hasattr(model, "with_score") and score is not None:
+            model = model.with_score(score)
+        self.learner_ = model
+
+    def _validate(self, given: _Given, parts: Parts) -> None:
+        """Evaluate the answers for recordings left out, and warn if they are of no use."""
+        self.validation_ = found = validation_of(
+            self.left_out_,
+            given.truths,
+            given.data.arrays,
+            parts,
+            1 / self.rows_per_second,
+            self.tolerance,
+        )
+        if found.loss >= found.one_segment:
+            warnings.warn(
+                f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
+                f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
+                "like each other, or try other features or another rate.",
+                stacklevel=4,
+            )
+
+    @property
+    def classes_(self) -> NDArray | None:
+        """The sorted names that are predicted, or None."""
+        return self.agreement_.classes
+
+    @property
+    def labels_(self) -> list[str]:
+        """The names that :meth:`segments` may give, as texts; none if labels are not classes."""
+        if self.classes_ is not None:
+            return list(map(str, self.classes_))
+        return [] if self.row_names_ is None else list(self.row_names_.names)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows per second: the rate of the extractor, or the parameter ``rate``, or 1."""
+        return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
+
+    def read_data(self, X: Any) -> DataSets:
+        """Read new recordings, and check that they have the features of the training data."""
+        missing = getattr(getattr(self, "view_", None), "missing", False)
+        data = read_data_sets(type(self).__name__, self._features(X), missing=missing)
+        return check_features(self, data)
+
+    def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
+        """Return the ends of all segments of every recording, including T, as in ruptures.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of such arrays, or paths of files
+        n_segments : int or sequence of int, optional
+            Numbers of segments. Members with a metric get these numbers, too.
+        known : partial labels of each array, optional
+            Partial labels of the new recordings: labels in which −1 means unknown, or
+            :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
+            with these labels.
+        """
+        return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
+
+    def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
+        """Return the name of every sample, (T,). Without names, return segment numbers."""
+
+        def labels(form: ConsensusForm, found: Partition, ends: NDArray) -> NDArray:
+            sizes = np.diff(ends, prepend=0)
+            if isinstance(found, NamedPartition) and self.classes_ is not None:
+                return np.repeat(self.classes_[found.names], sizes)
+            return np.repeat(np.arange(len(ends)), sizes)
+
+        return self._of_each(X, n_segments, known, labels)
+
+    def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
+        """Return the weighted mean of ‖M − N_j‖²_F over all models, for each recording.
+
+        M is the answer, N_j is the prediction of model j, and q_j is its weight. The mean measures
+        how much the models disagree. Suppose that one model is right, and that q_j is the
+        probability of model j. Then the mean is the expected loss of M.
+        """
+        return self._of_each(
+            X, n_segments, known, lambda form, found, ends: loss_without_names(form, found)
+        )
+
+    def boundary_shares(
+        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
+    ) -> Any:
+        """Return the total weight of the models that agree with each predicted change-point.
+
+        A model agrees if it has a change-point within the tolerance. The result for each recording
+        is an array (K−1,) with values from 0 to 1.
+
+        Parameters
+        ----------
+        X, n_segments, known
+            As for :meth:`predict_change_points`.
+        tolerance : int ≥ 0
+            Largest distance, in samples, of change-points that agree.
+        """
+        Whole().check(type(self).__name__, "tolerance", tolerance)
+        return self._of_each(
+            X, n_segments, known, lambda form, found, ends: shares_of(form, found, tolerance)
+        )
+
+    def boundary_probabilities(
+        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
+    ) -> Any:
+        """Return the probability that a true change-point is near each predicted one, (K−1,).
+
+        Near means within the tolerance. A logistic regression predicts whether a boundary is true
+        from the log odds of its :meth:`boundary_shares`. The regression is fitted to recordings
+        that were left out in ``fit``, or to those of :meth:`calibrate`. For each recording that was
+        left out, the shares come from the models that were fitted without it.
+
+        Parameters
+        ----------
+        X, n_segments, tolerance, known
+            As for :meth:`boundary_shares`.
+
+        Raises
+        ------
+        ValueError
+            If no fully labeled recording was left out, or if no boundary was found in these
+            recordings.
+        """
+        shares = self.boundary_shares(X, n_segments, tolerance, known)
+        if len(self.rates_.distances) == 0:
+            raise ValueError(
+                f"{type(self).__name__} needs boundaries in recordings left out whose labels are "
+                "all known, to learn probabilities from, but there are none; call calibrate with "
+                "labeled recordings, or use boundary_shares."
+            )
+        if not isinstance(shares, list):
+            return self.rates_.of(shares, tolerance)
+        return [self.rates_.of(one, tolerance) for one in shares]
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn :meth:`boundary_probabilities` from labeled recordings that were not for training.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of such arrays
+        y : (T,) labels or change-points, for each recording
+        """
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True)
+        forms, found, _ = zip(*self._answers(data, None))
+        if self.view_ is not None and hasattr(self.view_, "kept"):
+            truths = list(map(restriction, truths, self.view_.kept(list(data.arrays))))
+        members, weights = [form.members for form in forms], self.agreement_.weights
+        rates = BoundaryRates.learn(found, members, truths, weights)
+        if not len(rates.distances):
+            raise ValueError(
+                f"{type(self).__name__} needs predicted boundaries to calibrate, got one segment "
+                "in every recording; pass recordings with changes."
+            )
+        self.rates_ = rates
+        return self
+
+    def segments(
+        self,
+        X: Any,
+        times: Times | None = None,
+        *,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> list[Segment]:
+        """Return the segments of one recording as (start, end, label), with times in seconds.
+
+        Without a rate, times are in rows. Neighboring segments with the same label are joined. If
+        labels are not classes, all labels are empty.
+
+        Parameters
+        ----------
+        X : (T, P) array or data frame, or path of a file
+            A file may end within its last row. If a segment begins with this incomplete row, the
+            row is added to the segment before it.
+        times : Times, optional
+            The times of the rows of a table, see :func:`metriclearn.datasets.file_times`. By
+            default, rows come at the rate of the model.
+        cache : folder, optional
+            Where the features of files are kept.
+
+        Raises
+        ------
+        ValueError
+            If rows come more slowly than at the rate of the model.
+
+        Warns
+        -----
+        UserWarning
+            If rows come faster. They are averaged to the rate of the model.
+        """
+        check_is_fitted(self)
+        if not isinstance(X, (str, os.PathLike)):
+            return self._segments(X, times)
+        if self.extractor is None:
+            raise ValueError(
+                f"{type(self).__name__} was fitted to tables and has no extractor for files, got "
+                f"{os.fspath(X)!r}; pass the rows."
+            )
+        found = self._segments(cached_features(X, self.extractor, cache), None)
+        start, end, label = found[-1]
+        length = duration(X)
+        # The last row is incomplete or missing.
+        if start < length < end + 1 / self.rows_per_second:
+            found[-1] = (start, length, label)
+            if (length - start) * self.rows_per_second < 1 and len(found) > 1:
+                start, _, label = found[-2]
+                found[-2:] = [(start, length, label)]
+        return found
+
+    def _segments(self, X: Any, times: Times | None) -> list[Segment]:
+        begins = np.arange(len(X) + 1) / self.rows_per_second
+        if times is not None and len(X) > 1:
+            begins = times.at(np.arange(len(X) + 1))
+            if not matches(times.who, times.rate, self.rows_per_second):
+                firsts = times.firsts(self.rows_per_second)
+                counts = np.diff(np.append(firsts, len(X)))
+                X = np.add.reduceat(np.asarray(X), firsts, axis=0) / counts[:, None]
+                begins = begins[np.append(firsts, len(begins) - 1)]
+        data = self.read_data(X)
+        ((_, found, ends),) = self._answers(data, None)
+        cuts = begins[np.append(0, ends)].tolist()
+        if isinstance(found, NamedPartition) and self.classes_ is not None:
+            names = list(map(str, self.classes_[found.names]))
+        elif self.row_names_ is not None:
+            names = self.row_names_.of(rows_of(self.view_, data.arrays[0]), found)
+        else:
+            return [(start, end, "") for start, end in pairwise(cuts)]
+        segments: list[Segment] = []
+        for start, end, name in zip(cuts[:-1], cuts[1:], names):
+            if segments and segments[-1][2] == name:
+                start = segments.pop()[0]
+            segments.append((start, end, name))
+        return segments
+
+    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """Return the best segmentation of every recording."""
+        return [
+            NamedPartition(ends, found.names)
+            if isinstance(found, NamedPartition)
+            else Partition(ends=ends)
+            for _, found, ends in self._answers(data, n_segments)
+        ]
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
+
+    def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
+        data = self.read_data(X)
+        return data.as_passed([result(*one) for one in self._answers(data, n_segments, known)])
+
+    def _answers(
+        self, data: DataSets, n_segments: Any, known: Any = None
+    ) -> list[tuple[ConsensusForm, Partition, NDArray]]:
+        """Return for every recording the form of its rows, the best segmentation, and its ends.
+
+        The form and the segmentation are of the rows that the view keeps, the ends of all rows.
+        """
+        who, results = type(self).__name__, []
+        size = self.agreement_.min_size
+        counts = read_counts(who, "n_segments", n_segments, data, optional=True, min_size=size)
+        facts = read_known(who, known, data, self.classes_)
+        for X, count, fact in zip(data.arrays, counts, facts):
+            kept = self.view_.kept([X])[0] if hasattr(self.view_, "kept") else None
+            if kept is not None and fact is not None:
+                seen: Any = restriction(fact, kept)
+                fact = PartialNames(seen, fact.names[kept]) if hasattr(fact, "names") else seen
+            form = self.agreement_.form(rows_of(self.view_, X), count)
+            found = best_consensus(form, count, fact)
+            ends = found.change_points
+            results.append((form, found, ends if kept is None else placed(ends, kept, len(X))))
+        return results
+
+    def stream(self, max_delay: int | None = None) -> SegmenterStream:
+        """Make a stream in which this fitted segmenter finds change-points.
+
+        Parameters
+        ----------
+        max_delay : int, optional
+            A change becomes final after at most this many samples. By default there is no limit:
+            the stream then returns the same segments as :meth:`predict_change_points`.
+
+        Raises
+        ------
+        ValueError
+            If a model needs the whole recording, for example for its features or its penalty. Fit
+            with ``for_streams=True``, or take :meth:`follower`.
+        """
+        check_is_fitted(self)
+        if self.view_ is not None:
+            raise ValueError(
+                f"{type(self).__name__} needs view=None for a stream, got {self.view_!r}; give the "
+                "view to the learners in members."
+            )
+        one = len(self.agreement_.scores) == 1
+        return (SegmenterStream if one else AgreementStream)(self, max_delay).start()
+
+    def stream_score(self) -> Any:
+        """Return the only score, which a stream follows."""
+        score = self.agreement_.scores[0]
+        if (lacking := score.refusal_of_streams()) is not None:
+            raise ValueError(f"{type(self).__name__} needs {lacking}")
+        return score
+
+    def follower(self) -> Self:
+        """Return a segmenter with the best single model that can follow a stream.
+
+        Raises
+        ------
+        ValueError
+            If no model can.
+        """
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.agreement_ = self.agreement_.follower()
+        return other
+
+    def summary(self) -> dict[str, str]:
+        """Describe the model, its training data and its quality: a text for each title."""
+        check_is_fitted(self)
+        return in_words(self)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to one file, see :func:`metriclearn.save`."""
+        import metriclearn
+
+        return metriclearn.save(self, path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.view is None or getattr(self.view, "missing", False)
+        tags.target_tags.required = True
+        return tags
+
+
+def _labeled(data: LabeledSequences) -> LabeledSequences:
+    """Leave out samples that nobody has labeled, and recordings that tell nothing of boundaries."""
+    for label in sorted({label for labels in data.labels for label in runs(labels)}):
+        if label.strip().casefold() in _NOBODY:
+            data = data.without(label)
+            warnings.warn(
+                f"samples of label {label!r} count as those that nobody has labeled and are "
+                "left out; give them another label if they are of a class.",
+                stacklevel=4,
+            )
+    truths = [Partition.from_runs(labels) for labels in data.labels]
+    if all(truth.n_clusters == 1 for truth in truths):
+        raise ValueError(
+            f"Segmenter needs a boundary to learn from, but each recording of {data.name!r}, or "
+            "each stretch of it with known labels, is a single segment; give every segment a "
+            "separate line, or give rows of another kind another label."
+        )
+    long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
+    if len(long) < len(truths):
+        short = sorted({data.names[i] for i in set(range(len(truths))) - set(long)})
+        warnings.warn(
+            "recordings of one row, or stretches of one row with known labels, tell nothing of "
+            f"boundaries and are left out: {', '.join(short[:8])}.",
+            stacklevel=4,
+        )
+    return data.select(long)
+
+
+def _row_names(given: _Given) -> RowNames | None:
+    """Learn to name segments, if labels are classes."""
+    labels = [sample_labels(one, len(X)) for one, X in zip(given.labels, given.data.arrays)]
+    if any(one is None for one in labels):
+        return None
+    known = [one[one != -1] for one in labels]  # type: ignore[index]
+    if not name_classes([runs(one) for one in known if len(one)]):
+        return None
+    return RowNames.learn(given.data.arrays, labels)  # type: ignore[arg-type]
+
+
+def _is_one_group(groups: Any, n: int) -> bool:
+    """Tell whether n recordings are all of one group. Groups of another form are read elsewhere."""
+    values = groups.tolist() if isinstance(groups, np.ndarray) else groups
+    listed = isinstance(values, (list, tuple)) and len(values) == n
+    return listed and all(isinstance(v, (str, int, float)) for v in values) and len({*values}) == 1
+
+
+def _reads_neighbors(learner: Any) -> bool:
+    """Tell whether a learner reads neighboring rows to compute the features of a row."""
+    parts = [getattr(learner, name, None) for name in ("view", "emissions", "penalty")]
+    reaches = [getattr(part, "reach", (0, 0)) != (0, 0) for part in parts]
+    # the rows of a linear view depend on the whole recording by its mean only
+    return hasattr(learner, "encoder") or any(
+        far and not isinstance(part, LinearView) for far, part in zip(reaches, parts)
+    )

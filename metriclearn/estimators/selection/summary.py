@@ -1,0 +1,65 @@
+"""A fitted Segmenter in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from metriclearn.running.command_line import counted
+
+
+def in_words(model: Any) -> dict[str, str]:
+    """Describe a fitted Segmenter, its training data and its quality. Returns a text per title."""
+    agreement, recordings = model.agreement_, model.trained_on_
+    names = getattr(model, "feature_names_in_", range(model.n_features_in_))
+    weights = np.zeros(model.n_features_in_)
+    for share, score in zip(agreement.weights, agreement.scores):
+        squares = (getattr(score, "components", np.zeros((0, 1))) ** 2).sum(axis=0)
+        if squares.any() and len(squares) == len(weights):
+            weights += share * np.sqrt(squares / squares.sum())
+    order = np.argsort(-weights, kind="stable")[:5]
+    kind = "tables" if model.extractor is None else type(model.extractor).__name__
+    more = " ..." if len(recordings) > 8 else ""
+    loss = found = "not known, as there is only one recording"
+    if (checked := model.validation_) is not None:
+        loss = (
+            f"{checked.loss:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect, "
+            f"{checked.one_segment:.2f} without any boundary, {checked.equal_cuts:.2f} with equal "
+            f"cuts, {checked.euclidean:.2f} with the Euclidean metric)"
+        )
+        # without predictions "right" is 100 %
+        none = checked.right > checked.found == 0
+        found = (
+            f"{checked.found:.0%} of {checked.boundaries} held-out ones within "
+            f"{checked.tolerance:.3g} s, "
+            + ("none predicted" if none else f"{checked.right:.0%} of predictions right")
+        )
+    return {
+        "labels": ", ".join(model.labels_)
+        or "none, only boundaries (to learn classes, give segments of the same kind the same "
+        "label)",
+        "trained on": f"{counted(len(recordings), 'recording')}: {', '.join(recordings[:8])}{more}",
+        "features": f"{kind}, {counted(len(weights), 'column')}, "
+        f"{counted(model.rows_per_second, 'row')} per second",
+        "boundaries found": found,
+        "validation loss": loss,
+        "learner": _learner(model),
+        "heaviest features": ", ".join(str(names[i]) for i in order if weights[i] > 0),
+    }
+
+
+def _learner(model: Any) -> str:
+    """Describe the only model, or the weights of families."""
+    learner, agreement = model.learner_, model.agreement_
+    if hasattr(learner, "solution_"):
+        return (
+            f"metric of rank {len(learner.components_)}, penalty per segment "
+            f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}"
+        )
+    weights = dict.fromkeys(agreement.families, 0.0)
+    for name, weight in zip(agreement.families, agreement.weights):
+        weights[name] += weight
+    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
+    families = "; ".join(f"{name} {weight:.0%}" for name, weight in ordered)
+    return counted(len(agreement.scores), "model") + " that agree: " + families
