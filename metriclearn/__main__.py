@@ -168,14 +168,9 @@ def fit(
     if groups is not None:
         data = replace(data, groups=read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
-    model = metriclearn.Segmenter(
-        metriclearn.WhitenedMetricLearner(retune=True) if quick else None,
-        extractor=extractor,
-        rate=rate,
-        time=given,
-        n_folds=4,
-        tolerance=tolerance,
-    )
+    learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
+    settings: Any = {"rate": rate, "time": given, "n_folds": 4, "tolerance": tolerance}
+    model = metriclearn.Segmenter(learner, extractor=extractor, **settings)
     model.fit(data).save(out)
     _print(model.summary())
     print(f"Model: {out}")
@@ -605,7 +600,7 @@ def _segment(
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        X = read_features(path, names=segmenter.feature_names_).to_numpy()
+        X = read_features(path, names=segmenter.feature_names_in_).to_numpy()
         time, rate = segmenter.time, segmenter.rows_per_second
         found = segmenter.segments(X, file_times(path, time, rate) if time else None)
     else:

@@ -38,7 +38,7 @@ from metriclearn import baselines, clusterers, indices
 from metriclearn.annotate import suggest
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledSequences, load_example, make_change_points
-from metriclearn.estimators.selection.auto import Family
+from metriclearn.estimators import Viterbi
 from metriclearn.features.media.image import Color, PixelBlocks, Position
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.expected_loss import best_clustering, best_consensus
@@ -257,15 +257,14 @@ add_all(
         "some columns": lambda: small(view=ml.views.Columns(0, 4)),
         "penalty by regression": lambda: ml.PenaltyLearner(),
         "Euclidean": lambda: baselines.TunedSegmenter(),
-        "consensus": lambda: ml.Consensus(MEMBERS, n_folds=2, verbose=False),
+        "consensus": lambda: ml.Segmenter(MEMBERS, n_folds=2, verbose=False),
     },
 )
 add_all(
     gaps,
     {
-        "diagonal, L1": lambda: ml.GapSegmenter(CPL()),
-        "equal cuts": lambda: ml.GapSegmenter(baselines.EqualCuts()),
-        "consensus": lambda: ml.GapSegmenter(ml.Consensus(MEMBERS, n_folds=2, verbose=False)),
+        "diagonal, L1": lambda: CPL(view=ml.views.LeaveOut()),
+        "consensus": lambda: ml.Segmenter(MEMBERS, n_folds=2, verbose=False),
     },
 )
 
@@ -277,9 +276,10 @@ NAMED: dict[str, Callable[[], Any]] = {
     "names": lambda: named(),
     "names of a forest": lambda: named(emissions=ml.views.Posteriors(FOREST, 1, n_folds=2)),
     "names, transitions": lambda: named(transitions=True, regularizer=ml.SquaredFrobenius(0.1)),
-    "Viterbi": lambda: baselines.FrameClassifier(FOREST, 1, n_folds=2),
-    "Viterbi, given amount": lambda: baselines.FrameClassifier(LOGISTIC, 0, amount=2.0, n_folds=2),
-    "moving mode": lambda: baselines.FrameClassifier(LOGISTIC, 1, smoothing="mode", n_folds=2),
+    "Viterbi": lambda: Viterbi(ml.views.Posteriors(FOREST, 1, n_folds=2)),
+    "Viterbi, given amount": lambda: Viterbi(
+        ml.views.Posteriors(LOGISTIC, 0, n_folds=2), penalty=2.0
+    ),
 }
 add_all(exercise, NAMED)
 add_all(
@@ -297,13 +297,13 @@ MEMBERS: dict[str, list[Any]] = {
 }
 LEARNERS = {**MEMBERS, "whitened": [ml.WhitenedMetricLearner()]}
 WITH_NAMES = {"names": [named()], "Viterbi": [NAMED["Viterbi"]()], "full": MEMBERS["full"]}
-consensus = partial(ml.Consensus, verbose=False, n_folds=2)
-consensus_of = partial(ml.ClusteringConsensus, n_folds=2, verbose=False)
+consensus = partial(ml.Segmenter, verbose=False, n_folds=2)
+consensus_of = partial(ml.Clusterer, combine="consensus", n_folds=2, verbose=False)
 add("consensus, demo", lambda: consensus(LEARNERS, n_folds=4), demo, groups=[0, 1, 1, 2])
 add_all(
     demo,
     {
-        "consensus, uniform": lambda: consensus(MEMBERS, weights="uniform", names=False),
+        "consensus, uniform": lambda: consensus(MEMBERS, combine="uniform", names=False),
         "consensus for streams": lambda: consensus(MEMBERS, for_streams=True),
     },
 )
@@ -411,14 +411,13 @@ add_all(half_horses, {"cuts": lambda: cutting(features=BLOCKS)})
 
 
 def automatic() -> Fitted:
-    data, strength = demo(), "regularizer__strength"
-    families = {
-        "diagonal": Family(CPL(), strength, (1e-3, 1e-2)),
-        "full": Family(CPL(ml.FullMetric(), ml.SquaredFrobenius()), strength, (1e-1,)),
-        "whitened": Family(ml.WhitenedMetricLearner(), strength, (10.0,)),
+    members = {
+        "diagonal": [CPL(regularizer=ml.L1(strength)) for strength in (1e-3, 1e-2)],
+        "full": [CPL(ml.FullMetric(), ml.SquaredFrobenius(1e-1))],
+        "whitened": [clone(ml.WhitenedMetricLearner()).set_params(regularizer__strength=10.0)],
     }
-    model = ml.auto_metric_learner(data.X, data.y, families=families, seconds=1e9, n_folds=2)
-    return Fitted(model, data)
+    model = ml.Segmenter(members, combine="best", n_folds=2, verbose=False)
+    return Fitted(model.fit(demo().X, demo().y).learner_, demo())
 
 
 def encoder() -> Fitted:
@@ -444,8 +443,8 @@ def recordings(data: Data, learner: Any) -> Fitted:
     names = [f"r{i}" for i in range(n)]
     labels = [np.asarray(y).astype(str) for y in data.y]
     labeled = LabeledSequences("set", data.X, labels, names, names, [f"x{p}" for p in range(width)])
-    model = ml.RecordingSegmenter(learner=learner, rate=4.0, n_folds=2)
-    return Fitted(model.fit(labeled, progress=False), data)
+    model = learner if isinstance(learner, ml.Segmenter) else ml.Segmenter(learner, n_folds=2)
+    return Fitted(clone(model).set_params(rate=4.0, verbose=False).fit(labeled), data)
 
 
 MODELS["automatic choice, demo"] = automatic
@@ -470,6 +469,18 @@ def extra(model: Any) -> list[Any]:
     parts = [model.name_weights_, model.feature_penalty_]
     kept = ("coef", "transitions", "unit", "coef_", "deviation_", "mean_", "unit_")
     return [getattr(part, name) for part in parts for name in kept if hasattr(part, name)]
+
+
+def validation(model: Any) -> list[Any]:
+    found = model.validation_
+    words = {"one segment": found.one_segment, "equal cuts": found.equal_cuts}
+    words |= {"Euclidean": found.euclidean, "found": found.found, "right": found.right}
+    boundaries = {"boundaries": float(found.boundaries), "tolerance": found.tolerance}
+    return [found.loss, words | boundaries]
+
+
+def held_out(model: Any) -> Any:
+    return model.cross_fit_.losses
 
 
 FACTS: dict[str, Callable[[Any], Any]] = {
@@ -500,15 +511,16 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "largest number of clusters": lambda m: m.max_clusters_,
     "objectives of starts": lambda m: m.start_objectives_,
     "names": lambda m: m.classes_,
-    "weights of models": lambda m: m.weights_,
+    "weights of models": lambda m: m.agreement_.weights if hasattr(m, "agreement_") else m.weights_,
     "power": lambda m: m.power_,
-    "loss of a name": lambda m: m.name_loss_,
-    "held-out losses": lambda m: m.held_out_,
+    "loss of a name": lambda m: m.agreement_.name_loss,
+    "held-out losses": held_out,
     "held-out partitions": lambda m: [M.change_points for M in m.left_out_.values()],
-    "distances of boundaries": lambda m: m.distances_,
-    "families": lambda m: m.families_,
-    "fits": lambda m: m.fits_,
-    "penalties of models": lambda m: [[n.penalty_, n.score_.unit] for n in m.models_],
+    "distances of boundaries": lambda m: m.rates_.distances,
+    "families": lambda m: m.agreement_.families if hasattr(m, "agreement_") else m.families_,
+    "fits": lambda m: m.agreement_.fits,
+    "penalties of models": lambda m: [[n.penalty, n.unit] for n in m.agreement_.scores],
+    "components of scores": lambda m: [n.components for n in m.agreement_.scores],
     "components of models": lambda m: [n.components_ for n in m.models_],
     "candidates": lambda m: m.choice_.names,
     "losses of candidates": lambda m: m.choice_.losses,
@@ -520,9 +532,8 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "length": lambda m: m.length_,
     "epochs": lambda m: [m.history_, m.best_epoch_],
     "inner model": lambda m: [m.learner_.components_, m.learner_.penalty_],
-    "inner consensus": lambda m: [m.learner_.weights_, m.learner_.held_out_],
-    "validation": lambda m: [m.validation_loss_, m.validation_],
-    "scores of labels": lambda m: [m.labels_, m.label_weights_, m.label_intercepts_],
+    "validation": validation,
+    "scores of labels": lambda m: [m.labels_, m.row_names_.weights, m.row_names_.intercepts],
     "regression": lambda m: [m.regression_.coef_, m.regression_.intercept_],
     "intervals": lambda m: [m.intervals_, m.training_errors_],
 }
@@ -630,7 +641,7 @@ ANSWERS: dict[str, Callable[[Any, Data], Any]] = {
     "shares of boundaries": lambda m, d: m.boundary_shares(d.new, tolerance=2),
     "probabilities of boundaries": lambda m, d: m.boundary_probabilities(d.new, tolerance=2),
     "penalties": lambda m, d: m.predict_penalties(d.new),
-    "segments": lambda m, d: [m.segment_features(X) for X in d.new],
+    "segments": lambda m, d: [m.segments(X) for X in d.new],
 }
 
 
@@ -923,9 +934,9 @@ def fitted_elsewhere() -> dict[str, Any]:
     data, parts = demo(), [np.arange(2), np.arange(2, 4)]
     rest = [np.setdiff1d(np.arange(4), part) for part in parts]
     models = [small().fit([data.X[i] for i in r], [data.y[i] for i in r]) for r in rest]
-    made = ml.Consensus.of_models({"one": [models]}, data.X, data.y, parts)
+    made = ml.Segmenter.of_models({"one": [models]}, data.X, data.y, parts)
     return {
-        "weights": [made.weights_, made.held_out_],
+        "weights": [made.agreement_.weights, made.cross_fit_.losses],
         "answer": made.predict_change_points(data.new),
     }
 

@@ -38,7 +38,7 @@ assert ends == learner.predict_change_points(data.sequences[0]).tolist()
 assert ml.load(ml.save(learner, sys.argv[1])).score(data.sequences, data.labels) > -0.1
 first = data.sequences[0].copy()
 first[3] = np.nan
-ml.GapSegmenter(learner).fit([first, *data.sequences[1:]], data.labels)
+ml.Segmenter(learner, n_folds=2, verbose=False).fit([first, *data.sequences[1:]], data.labels)
 for call in (
     lambda: learner.plot(data.sequences[0]),
     lambda: ml.plots.plot_weights,

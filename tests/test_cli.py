@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
@@ -406,8 +407,8 @@ def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Pa
     write_wave(tmp_path / "end.wav", 0.3 * signal)
     segmenter = ml.load(model)
     rows = segmenter.extractor.extract(tmp_path / "end.wav")
-    assert segmenter.learner_.predict_change_points(rows).tolist() == [6, 7]  # the sliver
-    ((start, end, _),) = segmenter.segment(tmp_path / "end.wav", tmp_path / "cache")
+    assert segmenter.predict_change_points(rows).tolist() == [6, 7]  # the sliver
+    ((start, end, _),) = segmenter.segments(tmp_path / "end.wav", cache=tmp_path / "cache")
     assert (start, end) == (0.0, 6.1)
 
 
@@ -417,8 +418,9 @@ def test_warning_if_no_boundary_is_as_good() -> None:
     X, names = list(random.normal(size=(3, 40, 2))), ["p", "q", "r"]
     data = ml.datasets.LabeledSequences("d", X, labels, names, names, ["x", "y"])
     with pytest.warns(UserWarning, match="no better than without any boundary .3.33.; label more"):
-        model = ml.RecordingSegmenter(learner=ml.ChangePointMetricLearner()).fit(data)
-    assert model.validation_loss_ >= model.validation_["one segment"] == pytest.approx(10 / 3)
+        model = ml.Segmenter(ml.ChangePointMetricLearner(), verbose=False).fit(data)
+    found = model.validation_
+    assert found.loss >= found.one_segment == pytest.approx(10 / 3)
 
 
 @pytest.mark.parametrize(
@@ -431,7 +433,7 @@ def test_warning_for_labels_that_mean_unlabeled(names: tuple[Any, ...], unknown:
     with pytest.warns(
         UserWarning, match=f"label {unknown!r} count as those that nobody has labeled"
     ):
-        assert ml.RecordingSegmenter().fit(data).labels_ == [str(name) for name in names[:2]]
+        assert ml.Segmenter().fit(data).labels_ == [str(name) for name in names[:2]]
 
 
 def test_neighbors_of_one_label_are_joined() -> None:
@@ -442,10 +444,11 @@ def test_neighbors_of_one_label_are_joined() -> None:
     )
     y = np.repeat(["low", "high", "low", "high"], [10, 20, 10, 20])
     data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
-    segmenter = ml.RecordingSegmenter().fit(data)
-    segmenter.learner_.score_ = segmenter.learner_.score_.at(1e-3)
-    assert len(segmenter.learner_.predict_change_points(X)) == 6
-    assert [label for *_, label in segmenter.segment_features(X)] == ["low", "high"] * 2
+    segmenter = ml.Segmenter().fit(data)
+    (score,) = segmenter.agreement_.scores
+    segmenter.agreement_ = replace(segmenter.agreement_, scores=[score.at(1e-3)])
+    assert len(segmenter.predict_change_points(X)) == 6
+    assert [label for *_, label in segmenter.segments(X)] == ["low", "high"] * 2
 
 
 def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
@@ -572,7 +575,7 @@ def test_fit_measures_in_the_unit_of_the_segments(tmp_path: Path, console: Conso
     tenth = np.median(np.concatenate(sizes)) / 5000
     assert f"100% of 21 held-out ones within {tenth:.3g} s" in console(*fit).out
     assert "held-out ones within 0.05 s" in console(*fit, "--tolerance", "0.05").out
-    assert ml.load(tmp_path / "m").validation_["tolerance"] == 0.05
+    assert ml.load(tmp_path / "m").validation_.tolerance == 0.05
 
 
 def test_compare_folders(tmp_path: Path, console: Console) -> None:
@@ -614,10 +617,10 @@ def test_groups_are_left_out_as_a_whole(tmp_path: Path, console: Console) -> Non
     assert "got two of 's0'" in fitted(lines + "s2;Ben\ns0;Ben\n", 1)
     assert "at least two groups" in fitted(lines + "s2;Ann\n", 1)
     fitted(lines + "s2;Ben\n")
-    grouped = ml.load(out).learner_
+    grouped = ml.load(out).agreement_.scores
     run(*fit, "--out", out)
     # In two units with three penalties each: two groups and all, or three recordings and all.
-    assert (len(grouped.models_), len(ml.load(out).learner_.models_)) == (18, 24)
+    assert (len(grouped), len(ml.load(out).agreement_.scores)) == (18, 24)
 
 
 def test_compare_names(tmp_path: Path, console: Console) -> None:
@@ -751,7 +754,7 @@ def test_page_of_the_console_shows_what_is_printed(
                 assert re.search(r"models that agree: (.+ \d+%; ){2,}", line)
             else:
                 assert line == expected
-    assert re.search(r"Consensus: 100%.* (\d+)/\1 ", progress)
+    assert re.search(r"Segmenter: 100%.* (\d+)/\1 ", progress)
 
 
 @pytest.mark.parametrize(

@@ -24,29 +24,23 @@ from metriclearn.datasets.sequences import LabeledSequences, name_classes, runs
 from metriclearn.estimators.data_sets import (
     DataSets,
     NamedColumns,
-    check_features,
     keep_features,
     read_data_sets,
 )
 from metriclearn.estimators.labelings import (
     list_labelings,
-    read_counts,
     read_groups,
-    read_known,
     read_labelings,
     sample_labels,
 )
-from metriclearn.estimators.learners.naming import RowNames
+from metriclearn.estimators.learners.row_names import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
-    loss_without_names,
     score_of,
-    shares_of,
 )
-from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
-from metriclearn.estimators.selection.agreement_stream import AgreementStream
+from metriclearn.estimators.selection.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import (
     POWERS,
@@ -58,17 +52,17 @@ from metriclearn.estimators.selection.cross_fit import (
     choice_rules,
     consensus_rules,
     names_of,
+    predicted_names,
 )
 from metriclearn.estimators.selection.families import default_members, families_of, is_segmenter
-from metriclearn.estimators.selection.summary import in_words
+from metriclearn.estimators.selection.in_words import in_words
 from metriclearn.estimators.selection.validation import Validation, validation_of
 from metriclearn.features.media.decoding import duration
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
-from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -82,7 +76,7 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.running.times import Times, matches
 from metriclearn.views.columns import note_constant
-from metriclearn.views.gaps import Labels, LeaveOut, placed, restriction
+from metriclearn.views.gaps import Labels, LeaveOut, restriction
 from metriclearn.views.plain import fit_view, rows_of
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
@@ -106,10 +100,11 @@ class _Given(NamedTuple):
     labels: list[Any]
     truths: list[Any]
     groups: NDArray
+    numbered: bool  # labels that are numbers may count the segments of a recording
 
 
 @dataclass(eq=False, repr=False)
-class Segmenter(Streaming, ComponentParameters):
+class Segmenter(AgreementSegmenter):
     """Learn from labeled recordings to divide new recordings into segments with names.
 
     With few recordings, models differ by less than the error of choosing one of them. We therefore
@@ -237,7 +232,7 @@ class Segmenter(Streaming, ComponentParameters):
     view: Annotated[Any, Of("reach", "views.Fill()", optional=True)] = None
     extractor: Annotated[Any, Of("extract", "AudioFeatures()", optional=True)] = None
     rate: Annotated[float | None, OneOf(None, Positive())] = None
-    time: Annotated[str | None, OneOf(None, Title)] = None
+    time: Title = None
     combine: Annotated[str, OneOf("consensus", "uniform", "best")] = "consensus"
     names: Annotated[bool | None, OneOf(None, True, False)] = None
     n_folds: Annotated[int, Whole(2)] = 5
@@ -298,7 +293,7 @@ class Segmenter(Streaming, ComponentParameters):
             made = _labeled(X)
             groups, names, y = made.groups if groups is None else groups, made.names, made.labels
             X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
-        X = self._features(X)
+        X = self.features_of(X)
         missing = self.view is None or getattr(self.view, "missing", False)
         data = read_data_sets(who, X, missing=missing)
         truths = read_labelings(who, y, data, segments=True, partial=True)
@@ -319,9 +314,9 @@ class Segmenter(Streaming, ComponentParameters):
                 if all(one is not None for one in given) and self.names is not False:
                     labels = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
             data = DataSets(rows, False, None)
-        return _Given(replace(data, single=False), labels, truths, units)
+        return _Given(replace(data, single=False), labels, truths, units, names is None)
 
-    def _features(self, X: Any) -> Any:
+    def features_of(self, X: Any) -> Any:
         """Compute the features of files, if X has paths."""
         if not (isinstance(X, (list, tuple)) and X and isinstance(X[0], (str, os.PathLike))):
             return X
@@ -386,6 +381,7 @@ class Segmenter(Streaming, ComponentParameters):
             for p in parts
         ]
         kept, models, late = runner.run(self._members(given, classes), each)
+        classes = predicted_names(classes, models)
         table = self._table(given, kept, models, parts, classes, late)
         units = (None,) if self.for_streams else (None, "variance")
         loss = self._name_loss(given.truths)
@@ -547,11 +543,6 @@ class Segmenter(Streaming, ComponentParameters):
             )
 
     @property
-    def classes_(self) -> NDArray | None:
-        """The sorted names that are predicted, or None."""
-        return self.agreement_.classes
-
-    @property
     def labels_(self) -> list[str]:
         """The names that :meth:`segments` may give, as texts; none if labels are not classes."""
         if self.classes_ is not None:
@@ -562,124 +553,6 @@ class Segmenter(Streaming, ComponentParameters):
     def rows_per_second(self) -> float:
         """Rows per second: the rate of the extractor, or the parameter ``rate``, or 1."""
         return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
-
-    def read_data(self, X: Any) -> DataSets:
-        """Read new recordings, and check that they have the features of the training data."""
-        missing = getattr(getattr(self, "view_", None), "missing", False)
-        data = read_data_sets(type(self).__name__, self._features(X), missing=missing)
-        return check_features(self, data)
-
-    def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Return the ends of all segments of every recording, including T, as in ruptures.
-
-        Parameters
-        ----------
-        X : (T, P) array or sequence of such arrays, or paths of files
-        n_segments : int or sequence of int, optional
-            Numbers of segments. Members with a metric get these numbers, too.
-        known : partial labels of each array, optional
-            Partial labels of the new recordings: labels in which −1 means unknown, or
-            :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
-            with these labels.
-        """
-        return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
-
-    def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Return the name of every sample, (T,). Without names, return segment numbers."""
-
-        def labels(form: ConsensusForm, found: Partition, ends: NDArray) -> NDArray:
-            sizes = np.diff(ends, prepend=0)
-            if isinstance(found, NamedPartition) and self.classes_ is not None:
-                return np.repeat(self.classes_[found.names], sizes)
-            return np.repeat(np.arange(len(ends)), sizes)
-
-        return self._of_each(X, n_segments, known, labels)
-
-    def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Return the weighted mean of ‖M − N_j‖²_F over all models, for each recording.
-
-        M is the answer, N_j is the prediction of model j, and q_j is its weight. The mean measures
-        how much the models disagree. Suppose that one model is right, and that q_j is the
-        probability of model j. Then the mean is the expected loss of M.
-        """
-        return self._of_each(
-            X, n_segments, known, lambda form, found, ends: loss_without_names(form, found)
-        )
-
-    def boundary_shares(
-        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
-    ) -> Any:
-        """Return the total weight of the models that agree with each predicted change-point.
-
-        A model agrees if it has a change-point within the tolerance. The result for each recording
-        is an array (K−1,) with values from 0 to 1.
-
-        Parameters
-        ----------
-        X, n_segments, known
-            As for :meth:`predict_change_points`.
-        tolerance : int ≥ 0
-            Largest distance, in samples, of change-points that agree.
-        """
-        Whole().check(type(self).__name__, "tolerance", tolerance)
-        return self._of_each(
-            X, n_segments, known, lambda form, found, ends: shares_of(form, found, tolerance)
-        )
-
-    def boundary_probabilities(
-        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
-    ) -> Any:
-        """Return the probability that a true change-point is near each predicted one, (K−1,).
-
-        Near means within the tolerance. A logistic regression predicts whether a boundary is true
-        from the log odds of its :meth:`boundary_shares`. The regression is fitted to recordings
-        that were left out in ``fit``, or to those of :meth:`calibrate`. For each recording that was
-        left out, the shares come from the models that were fitted without it.
-
-        Parameters
-        ----------
-        X, n_segments, tolerance, known
-            As for :meth:`boundary_shares`.
-
-        Raises
-        ------
-        ValueError
-            If no fully labeled recording was left out, or if no boundary was found in these
-            recordings.
-        """
-        shares = self.boundary_shares(X, n_segments, tolerance, known)
-        if len(self.rates_.distances) == 0:
-            raise ValueError(
-                f"{type(self).__name__} needs boundaries in recordings left out whose labels are "
-                "all known, to learn probabilities from, but there are none; call calibrate with "
-                "labeled recordings, or use boundary_shares."
-            )
-        if not isinstance(shares, list):
-            return self.rates_.of(shares, tolerance)
-        return [self.rates_.of(one, tolerance) for one in shares]
-
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn :meth:`boundary_probabilities` from labeled recordings that were not for training.
-
-        Parameters
-        ----------
-        X : (T, P) array or sequence of such arrays
-        y : (T,) labels or change-points, for each recording
-        """
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True)
-        forms, found, _ = zip(*self._answers(data, None))
-        if self.view_ is not None and hasattr(self.view_, "kept"):
-            truths = list(map(restriction, truths, self.view_.kept(list(data.arrays))))
-        members, weights = [form.members for form in forms], self.agreement_.weights
-        rates = BoundaryRates.learn(found, members, truths, weights)
-        if not len(rates.distances):
-            raise ValueError(
-                f"{type(self).__name__} needs predicted boundaries to calibrate, got one segment "
-                "in every recording; pass recordings with changes."
-            )
-        self.rates_ = rates
-        return self
 
     def segments(
         self,
@@ -743,7 +616,7 @@ class Segmenter(Streaming, ComponentParameters):
                 X = np.add.reduceat(np.asarray(X), firsts, axis=0) / counts[:, None]
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)
-        ((_, found, ends),) = self._answers(data, None)
+        ((_, found, ends),) = self.answers(data, None)
         cuts = begins[np.append(0, ends)].tolist()
         if isinstance(found, NamedPartition) and self.classes_ is not None:
             names = list(map(str, self.classes_[found.names]))
@@ -757,91 +630,6 @@ class Segmenter(Streaming, ComponentParameters):
                 start = segments.pop()[0]
             segments.append((start, end, name))
         return segments
-
-    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """Return the best segmentation of every recording."""
-        return [
-            NamedPartition(ends, found.names)
-            if isinstance(found, NamedPartition)
-            else Partition(ends=ends)
-            for _, found, ends in self._answers(data, n_segments)
-        ]
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
-
-    def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
-        data = self.read_data(X)
-        return data.as_passed([result(*one) for one in self._answers(data, n_segments, known)])
-
-    def _answers(
-        self, data: DataSets, n_segments: Any, known: Any = None
-    ) -> list[tuple[ConsensusForm, Partition, NDArray]]:
-        """Return for every recording the form of its rows, the best segmentation, and its ends.
-
-        The form and the segmentation are of the rows that the view keeps, the ends of all rows.
-        """
-        who, results = type(self).__name__, []
-        size = self.agreement_.min_size
-        counts = read_counts(who, "n_segments", n_segments, data, optional=True, min_size=size)
-        facts = read_known(who, known, data, self.classes_)
-        for X, count, fact in zip(data.arrays, counts, facts):
-            kept = self.view_.kept([X])[0] if hasattr(self.view_, "kept") else None
-            if kept is not None and fact is not None:
-                seen: Any = restriction(fact, kept)
-                fact = PartialNames(seen, fact.names[kept]) if hasattr(fact, "names") else seen
-            form = self.agreement_.form(rows_of(self.view_, X), count)
-            found = best_consensus(form, count, fact)
-            ends = found.change_points
-            results.append((form, found, ends if kept is None else placed(ends, kept, len(X))))
-        return results
-
-    def stream(self, max_delay: int | None = None) -> SegmenterStream:
-        """Make a stream in which this fitted segmenter finds change-points.
-
-        Parameters
-        ----------
-        max_delay : int, optional
-            A change becomes final after at most this many samples. By default there is no limit:
-            the stream then returns the same segments as :meth:`predict_change_points`.
-
-        Raises
-        ------
-        ValueError
-            If a model needs the whole recording, for example for its features or its penalty. Fit
-            with ``for_streams=True``, or take :meth:`follower`.
-        """
-        check_is_fitted(self)
-        if self.view_ is not None:
-            raise ValueError(
-                f"{type(self).__name__} needs view=None for a stream, got {self.view_!r}; give the "
-                "view to the learners in members."
-            )
-        one = len(self.agreement_.scores) == 1
-        return (SegmenterStream if one else AgreementStream)(self, max_delay).start()
-
-    def stream_score(self) -> Any:
-        """Return the only score, which a stream follows."""
-        score = self.agreement_.scores[0]
-        if (lacking := score.refusal_of_streams()) is not None:
-            raise ValueError(f"{type(self).__name__} needs {lacking}")
-        return score
-
-    def follower(self) -> Self:
-        """Return a segmenter with the best single model that can follow a stream.
-
-        Raises
-        ------
-        ValueError
-            If no model can.
-        """
-        check_is_fitted(self)
-        other = copy.copy(self)
-        other.agreement_ = self.agreement_.follower()
-        return other
 
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""
@@ -895,7 +683,10 @@ def _row_names(given: _Given) -> RowNames | None:
     if any(one is None for one in labels):
         return None
     known = [one[one != -1] for one in labels]  # type: ignore[index]
-    if not name_classes([runs(one) for one in known if len(one)]):
+    spelled = [runs(one) for one in known if len(one)]
+    recur = any(len(set(one)) < len(one) for one in spelled)
+    texts = all(one.dtype.kind in "SUO" for one in known)
+    if not name_classes(spelled) or (given.numbered and not recur and not texts):
         return None
     return RowNames.learn(given.data.arrays, labels)  # type: ignore[arg-type]
 

@@ -182,11 +182,19 @@ class FittedViews:
 
         Returns the fitted view, and its rows of the recordings.
         """
-        key = joblib.hash(view), behind
+        key = _content(view), behind
         with self._locks[key]:
             if key not in self._found:
                 self._found[key] = fit_view(view, X, y, groups)
         return self._found[key]
+
+
+def _content(view: Any) -> Any:
+    """Return a value that equal views share; a new one if a view has parts that have no hash."""
+    try:
+        return joblib.hash(view)
+    except Exception:  # foreign parts of a view fail in many ways
+        return object()
 
 
 def fit_view(view: Any, X: list[NDArray], y: Labels | None, groups: Any) -> tuple[Any, list[Any]]:

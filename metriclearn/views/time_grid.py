@@ -75,7 +75,7 @@ def regular(
     See Also
     --------
     change_times : gives the times of change-points.
-    GapSegmenter : learns and predicts without the rows that are unknown.
+    LeaveOut : a view that leaves out the rows that are unknown.
 
     Examples
     --------

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import rand_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import StandardScaler
@@ -60,8 +59,7 @@ def _no_change(*_: Any) -> Any:
 
 
 _TUNED = ml.baselines.TunedSegmenter().fit([X] * 2, [LABELS] * 2)
-_FRAMES = ml.baselines.FrameClassifier(GaussianNB(), 1, amount=1.0).fit([X] * 2, [LABELS] * 2)
-_AGREED = ml.Consensus.of_models(
+_AGREED = ml.Segmenter.of_models(
     {"a": [[_TUNED, _TUNED]]}, [X] * 4, [LABELS] * 4, [[0, 1], [2, 3]], for_streams=True
 )
 _READ = ml.views.Labels([_TRUTH], [LABELS], np.arange(3))
@@ -142,14 +140,10 @@ GOOD: dict[str, Any] = {
     "EncoderMetricLearner.n_epochs": 2,
     "EncoderMetricLearner.validation": 0.25,
     "BoundaryFeatures.X": [X] * 2,
-    "RecordingSegmenter.learner": ml.ChangePointMetricLearner(solver=_FAST, verbose=False),
     "SegmentCounts.X": [X] * 2,
     "SequenceFeatures.X": [X] * 2,
-    "FrameClassifier.classifier": RandomForestClassifier(10),
+    "Viterbi.view": ml.views.Posteriors(GaussianNB(), 1),
     "FrozenFeatures.module": _no_change,
-    "auto_metric_learner.X": [X] * 4,
-    "auto_metric_learner.y": [LABELS] * 4,
-    "auto_metric_learner.seconds": 1.0,
     "Ensemble.encoder": _no_change,
     "Normalized.encoder": _no_change,
     "Columns.encoder": _no_change,
@@ -157,7 +151,7 @@ GOOD: dict[str, Any] = {
     "Region.start": 1,
     "Region.stop": 5,
     "Region.kind": ml.NO_CHANGE,
-    "ClusteringConsensus.members": {"a": [ml.ClusteringMetricLearner(solver=_FAST)]},
+    "Clusterer.members": {"a": [ml.ClusteringMetricLearner(solver=_FAST)]},
     "Each.transformer": StandardScaler(),
     "Columns.start": 0,
     "Columns.stop": 1,
@@ -171,15 +165,14 @@ GOOD: dict[str, Any] = {
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
     "SegmenterStream.segmenter": _TUNED,
     "SegmenterStream.max_delay": 20,
-    "ConsensusStream.segmenter": _AGREED,  # for checks of its parameters, in tests/running
-    "ConsensusStream.max_delay": 40,
-    "Consensus.X": [X] * 4,
-    "Consensus.y": [LABELS] * 4,
-    "Consensus.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
-    "Consensus.of_models.members": {"a": [[_TUNED, _TUNED]]},
-    "Consensus.of_models.X": [X] * 4,
-    "Consensus.of_models.y": [LABELS] * 4,
-    "FrameClassifier.tune_together.models": [_FRAMES] * 2,
+    "AgreementStream.segmenter": _AGREED,  # for checks of its parameters, in tests/running
+    "AgreementStream.max_delay": 40,
+    "Segmenter.X": [X] * 4,
+    "Segmenter.y": [LABELS] * 4,
+    "Segmenter.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
+    "Segmenter.of_models.members": {"a": [[_TUNED, _TUNED]]},
+    "Segmenter.of_models.X": [X] * 4,
+    "Segmenter.of_models.y": [LABELS] * 4,
     "left_out": [[0, 1], [2, 3]],
     "models": [_TUNED] * 2,
     "parts": [(X, LABELS)] * 2,
@@ -208,7 +201,6 @@ _METHODS = (
     "expected_loss",
     "boundary_shares",
     "tune_penalty",
-    "tune_together",
     "of_models",
     "fit_predict",
     "score",
@@ -358,7 +350,7 @@ def calls() -> list[Call]:
             if "__call__" in vars(value):
                 made = value(**arguments(name, value))
                 result += _calls_of(f"{name}()", name, made.__call__, lambda f=made: f)
-    for name, segmenter in (("SegmenterStream", _TUNED), ("Consensus", _AGREED)):
+    for name, segmenter in (("SegmenterStream", _TUNED), ("Segmenter", _AGREED)):
         result += _calls_of_stream(name, segmenter)
     return result
 

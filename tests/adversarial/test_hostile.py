@@ -45,7 +45,7 @@ NOT_READ = (
     "plot_contingency",
     "stability_reference(reference",
 )
-# rows that GapSegmenter documents as unknown
+# rows that these document as unknown
 UNKNOWN_ROWS = ("X with nan", "X with None")
 ERRORS: Counter[bool] = Counter()  # whether they are ours
 OBSCURE: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def assert_answers_or_words_the_error(call: Call, hostile: Hostile) -> None:
         raise NonFinite(f"{call} with {hostile} gives NaN")
     unsupervised = call.parameter == "y" and not call.needs_y
     unknown = (
-        call.name.startswith(("GapSegmenter", "Fill", "LeaveOut")) and hostile.name in UNKNOWN_ROWS
+        call.name.startswith(("Segmenter", "Fill", "LeaveOut")) and hostile.name in UNKNOWN_ROWS
     )
     seen = not (unsupervised or unknown) and not repr(call).startswith(NOT_READ)
     numbers, labels = call.parameter in NUMBERS, call.parameter in LABELS

@@ -32,7 +32,7 @@ MADE: dict[str, Callable[[float], Any]] = {
         solver=SOLVER, n_segments="given", verbose=False
     ),
     "some columns": lambda _: clone(SQUARED).set_params(view=ml.views.Columns(0, 3)),
-    "Consensus": lambda _: ml.Consensus(
+    "Segmenter": lambda _: ml.Segmenter(
         {"l1": [ml.ChangePointMetricLearner(solver=SOLVER)], "pca": [baselines.TunedSegmenter()]}
     ),
     "RelevantComponents": lambda _: public()["RelevantComponents"](contiguous=False),
@@ -43,11 +43,11 @@ MADE: dict[str, Callable[[float], Any]] = {
     "EvidenceAccumulation": lambda _: clusterers.EvidenceAccumulation(n_runs=4, max_clusters=4),
 }
 # They need numbers of clusters to predict, or scikit-learn's own transformer sets their limits
-LEFT_OUT = {"ClusteringConsensus"}
+LEFT_OUT = {"Clusterer"}
 LEFT_OUT |= set(ml.views.__all__)  # tests/conformance/test_views.py
 # They do not read tables of samples, or take random steps that depend on the order
 LEFT_OUT |= {"EncoderMetricLearner", "ImageFeatures", "IntervalRegression"}
-LEFT_OUT |= {"RecordingSegmenter", "FrozenFeatures"}
+LEFT_OUT |= {"FrozenFeatures"}
 LEFT_OUT |= {"FeaturePenalty", "SegmentCounts"}
 # Local optima, or rounds without a bound: rounding may lead to another result
 UNCERTAIN = (ml.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)

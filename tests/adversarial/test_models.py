@@ -12,7 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import metriclearn as ml
-from metriclearn.baselines import FrameClassifier, TunedSegmenter
+from metriclearn.baselines import TunedSegmenter
+from metriclearn.estimators import Viterbi
 from metriclearn.problem.named_segments import NamedPartition
 from tests.adversarial.outcome import CASES, NonFinite, Wrong, has_nan, in_ci, is_ours, watched
 from tests.adversarial.test_hostile import ERRORS, OBSCURE
@@ -65,11 +66,8 @@ def learner(rng: np.random.Generator, kind: str) -> Any:
     context, folds = int(rng.integers(0, 4)), int(rng.integers(2, 4))
     classifier = CLASSIFIERS[rng.integers(len(CLASSIFIERS))]
     if kind == "frames":
-        smoothing = str(rng.choice(["viterbi", "mode"]))
-        amount: Any = ["tuned", 0.0, 1.0, 4][rng.integers(4)]
-        return FrameClassifier(
-            classifier, context, smoothing=smoothing, amount=amount, n_folds=folds
-        )
+        chosen: Any = ["tuned", 0.0, 1.0, 4][rng.integers(4)]
+        return Viterbi(ml.views.Posteriors(classifier, context, folds), penalty=chosen)
     if kind == "names":
         emissions: Any = ml.views.Neighbors(context)
         if rng.random() < 0.5:
@@ -82,10 +80,10 @@ def learner(rng: np.random.Generator, kind: str) -> Any:
     worst = ml.ChangePointMetricLearner(regularizer=ml.L1(1e6), solver=SOLVER)
     members = {"plain": [TunedSegmenter()], "frames": [learner(rng, "frames")], "worst": [worst]}
     chosen = rng.choice(sorted(members), int(rng.integers(1, 4)), replace=False)
-    weights, named = str(rng.choice(["held-out", "uniform"])), [None, True, False]
-    return ml.Consensus(
+    combine, named = str(rng.choice(["consensus", "uniform", "best"])), [None, True, False]
+    return ml.Segmenter(
         {name: members[name] for name in chosen.tolist()},
-        weights=weights,
+        combine=combine,
         names=named[rng.integers(3)],
         n_folds=folds,
         verbose=False,
@@ -96,7 +94,7 @@ def best_value(model: Any, X: np.ndarray) -> tuple[float, float]:
     """The value of the prediction, and the largest one of all, from what a fitted model shows."""
     classes, found = model.classes_, model.predict(X)
     codes = np.searchsorted(classes, found)
-    if isinstance(model, FrameClassifier):
+    if isinstance(model, Viterbi):
         logs = np.log(np.maximum(model.predict_proba(X), 1e-300))
 
         def value(names: Any) -> float:
@@ -133,11 +131,11 @@ def assert_answers_are_right(model: Any, X: np.ndarray) -> None:
         classes is not None and not np.isin(found, classes).all()
     ):
         raise Wrong(f"{model} gives labels {found} and change-points {ends}")
-    if not isinstance(model, FrameClassifier):
+    if not isinstance(model, Viterbi):
         count = min(2, len(X))
         if len(model.predict_change_points(X, count)) != count:
             raise Wrong(f"{model} gives other than {count} segments")
-    if isinstance(model, ml.Consensus):
+    if isinstance(model, ml.Segmenter):
         shares, loss = model.boundary_shares(X), model.expected_loss(X)
         if not (loss >= 0.0 and np.all((shares >= 0.0) & (shares <= 1.0 + 1e-9))):
             raise Wrong(f"{model} has shares {shares} and an expected loss of {loss}")

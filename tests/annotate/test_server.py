@@ -506,7 +506,7 @@ def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> 
     path.write_bytes(content)
     model = metriclearn.load(path)
     X = np.loadtxt(server.folder / "two.csv", delimiter=",", skiprows=1)
-    segments = model.segment_features(X)
+    segments = model.segments(X)
     assert [label for *_, label in segments] == ["rest", "work", "rest"]
     np.testing.assert_allclose([end for _, end, _ in segments], ends[1:], atol=0.11)
 

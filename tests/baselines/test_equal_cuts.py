@@ -59,7 +59,8 @@ def test_without_a_boundary_in_the_labels_every_recording_is_one_segment(tmp_pat
 def test_known_rows_alone_are_cut_where_there_are_gaps() -> None:
     gaps = [x.copy() for x in X]
     gaps[0][10:20] = np.nan
-    segmenter = ml.GapSegmenter(EqualCuts(n_segments=5)).fit(gaps, Y)
+    with pytest.warns(UserWarning, match="10 of .* rows have missing values and are left out"):
+        segmenter = ml.Segmenter(EqualCuts(n_segments=5), verbose=False).fit(gaps, Y)
     # 50 known rows make five segments of ten.
     assert segmenter.predict_change_points(gaps[0]).tolist() == [15, 30, 40, 50, 60]
 
@@ -67,11 +68,11 @@ def test_known_rows_alone_are_cut_where_there_are_gaps() -> None:
 def test_they_agree_where_metrics_do_not_but_cannot_follow_a_stream() -> None:
     """The features are noise, so metrics agree on nothing, and the cuts are the answer."""
     members = {"equal cuts": [EqualCuts()], "euclidean": [TunedSegmenter()]}
-    consensus = ml.Consensus(members, n_folds=3, for_streams=True, verbose=False).fit(X, Y)
+    consensus = ml.Segmenter(members, n_folds=3, for_streams=True, verbose=False).fit(X, Y)
     cuts = EqualCuts().fit(X, Y).predict_change_points(X)
     for a, b in zip(consensus.predict_change_points(X), cuts):
         np.testing.assert_array_equal(a, b)
-    with pytest.raises(ValueError, match=r"equal cuts .* needs a segmenter .*EqualCuts"):
+    with pytest.raises(ValueError, match=r"equal cuts .* needs a model with a score .*EqualCuts"):
         consensus.stream()
     with pytest.raises(ValueError, match=r"live_segments needs a model such as .*got EqualCuts"):
         list(live_segments(EqualCuts().fit(X, Y), [X[0]]))

@@ -405,7 +405,7 @@ def test_states_of_torch_that_others_set_change_nothing(
 
 
 def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
-    """As in a Consensus; dropout would draw numbers of other fits."""
+    """As in a Segmenter; dropout would draw numbers of other fits."""
 
     def weights(seed: int) -> Any:
         encoder = partial(WindowEncoder, n_outputs=2, width=8, dropout=0.5)

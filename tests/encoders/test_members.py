@@ -26,11 +26,11 @@ def test_encoders_are_members(named: bool, tmp_path) -> None:
     labels = DATA.labels
     if named:
         labels = [np.where(one % 2, "walk", "sit") for one in labels]
-    consensus = ml.Consensus(members, n_folds=2, verbose=False).fit(DATA.sequences, labels)
-    assert consensus.families_ == ["encoder"] * (9 if named else 18) + ["diagonal"] * 18
-    assert {type(one) for one in consensus.models_[:2]} == {EncoderMetricLearner}
-    first, second, whole = consensus.models_[:3]
-    assert first.penalty_ == second.penalty_ == whole.penalty_
+    consensus = ml.Segmenter(members, n_folds=2, verbose=False).fit(DATA.sequences, labels)
+    assert consensus.agreement_.families == ["encoder"] * (9 if named else 18) + ["diagonal"] * 18
+    first, second, whole = consensus.agreement_.scores[:3]
+    assert first.penalty == second.penalty == whole.penalty
+    first, second, _ = consensus.cross_fit_.models[0]
     assert first.encoder_ is not second.encoder_
     found = consensus.predict(NEW.sequences)
     if named:

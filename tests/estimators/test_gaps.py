@@ -1,4 +1,4 @@
-"""GapSegmenter against the weighted objective by enumeration, and against fits without the rows."""
+"""Rows left out: the weighted objective by enumeration, and fits without the rows."""
 
 from itertools import combinations, product
 
@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import metriclearn as ml
+from metriclearn.estimators.data_sets import read_data_sets
+from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.regions import KINDS
-from metriclearn.views.gaps import restriction
+from metriclearn.views.gaps import placed, restriction
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
 
 PLAIN = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1), verbose=False)
+BEHIND = clone(PLAIN).set_params(view=ml.views.LeaveOut())
 
 
 def with_gaps(X: NDArray, seed: int, share: float = 0.2) -> NDArray:
@@ -29,8 +32,8 @@ KNOWN = [~np.isnan(X).any(axis=1) for X in GAPPED]
 
 
 @pytest.fixture(scope="module")
-def fitted() -> ml.GapSegmenter:
-    return ml.GapSegmenter(PLAIN).fit(GAPPED, YS)
+def fitted() -> ml.ChangePointMetricLearner:
+    return clone(BEHIND).fit(GAPPED, YS)
 
 
 def weighted_value(Z: NDArray, w: NDArray, ends: tuple[int, ...], penalty: float) -> float:
@@ -53,51 +56,61 @@ def weighted_matrix(labels: NDArray, w: NDArray) -> NDArray:
 def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
     """All segmentations of eight samples of which any subset is known."""
     segmenter = clone(fitted).fit([X[:, :2] for X in GAPPED], YS)
-    learner = segmenter.learner_
     rng = np.random.default_rng(0)
     for w in map(np.array, product([0, 1], repeat=8)):
         if not w.any():
             continue
         X = np.where(w[:, None], rng.normal(size=(8, 2)), 0.0)
-        learner.score_ = SegmentScore(rng.normal(size=(2, 2)), rng.uniform(0.1, 4.0))
+        score = SegmentScore(rng.normal(size=(2, 2)), rng.uniform(0.1, 4.0))
+        segmenter.score_ = score.through(segmenter.score_.view)
         ends = segmenter.predict_change_points(np.where(w[:, None], X, np.nan))
-        Z = X @ learner.components_.T
-        values = [weighted_value(Z, w, e, learner.penalty_) for e in all_segmentations(8)]
-        found = weighted_value(Z, w, tuple(ends.tolist()), learner.penalty_)
+        Z = X @ score.components.T
+        values = [weighted_value(Z, w, e, score.penalty) for e in all_segmentations(8)]
+        found = weighted_value(Z, w, tuple(ends.tolist()), score.penalty)
         assert found == pytest.approx(max(values), abs=1e-9)
         labels = segmenter.predict(np.where(w[:, None], X, np.nan))
         np.testing.assert_array_equal(labels, labels_of(ends))
 
 
-def test_the_score_is_the_loss_of_all_samples_and_that_of_the_learner_the_weighted_one(
-    fitted,
-) -> None:
-    losses: tuple[list[float], list[float]] = ([], [])
-    for X, y, known in zip(GAPPED, YS, KNOWN):
-        for weights, values in zip((np.ones(len(y)), known * 1.0), losses):
-            pair = [weighted_matrix(np.asarray(z), weights) for z in (fitted.predict(X), y)]
-            values.append(np.square(pair[0] - pair[1]).sum() / weights.sum())
-    assert fitted.score(GAPPED, YS) == pytest.approx(-np.mean(losses[0]), abs=1e-9)
-    known_rows = fitted.learner_.score(*fitted.known(GAPPED, YS))
-    assert known_rows == pytest.approx(-np.mean(losses[1]), abs=1e-9)
+def test_the_score_is_the_loss_of_all_samples(fitted) -> None:
+    losses = []
+    for X, y in zip(GAPPED, YS):
+        pair = [weighted_matrix(np.asarray(z), np.ones(len(y))) for z in (fitted.predict(X), y)]
+        losses.append(np.square(pair[0] - pair[1]).sum() / len(y))
+    assert fitted.score(GAPPED, YS) == pytest.approx(-np.mean(losses), abs=1e-9)
 
 
 def test_learning_is_that_of_the_known_rows(fitted) -> None:
-    plain = clone(PLAIN).fit(
-        [X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)]
-    )
-    np.testing.assert_array_equal(fitted.learner_.components_, plain.components_)
-    assert fitted.learner_.penalty_ == plain.penalty_
+    known = [X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)]
+    plain = clone(PLAIN).fit(*known)
+    np.testing.assert_array_equal(fitted.components_, plain.components_)
+    assert fitted.penalty_ == plain.penalty_
     # A change and back within a gap is a change between its neighbors.
-    other = ml.GapSegmenter(PLAIN).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
-    assert other.learner_.solution_.objective > fitted.learner_.solution_.objective
+    other = clone(BEHIND).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
+    assert other.solution_.objective > fitted.solution_.objective
+    assert clone(BEHIND).fit(XS, YS).score(XS, YS) == clone(PLAIN).fit(XS, YS).score(XS, YS)
 
 
-def test_nothing_is_lost_without_gaps() -> None:
-    segmenter, plain = ml.GapSegmenter(PLAIN).fit(XS, YS), clone(PLAIN).fit(XS, YS)
-    for mine, theirs in zip(segmenter.predict_change_points(XS), plain.predict_change_points(XS)):
-        np.testing.assert_array_equal(mine, theirs)
-    assert segmenter.score(XS, YS) == plain.score(XS, YS)
+def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
+    """Its answers are those of the members for the rows that are left, moved to all rows."""
+    members = {"one": [PLAIN], "euclidean": [ml.baselines.TunedSegmenter()]}
+    with pytest.warns(UserWarning, match=r"\d+ of \d+ rows have missing values and are left out"):
+        gapped = ml.Segmenter(members, n_folds=2, verbose=False).fit(GAPPED, YS)
+    known = [X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)]
+    rows = ml.Segmenter(members, n_folds=2, verbose=False).fit(*known)
+    np.testing.assert_array_equal(gapped.cross_fit_.losses, rows.cross_fit_.losses)
+    for X, Z, k in zip(GAPPED, known[0], KNOWN):
+        ends = placed(rows.predict_change_points(Z), np.flatnonzero(k), len(X))
+        np.testing.assert_array_equal(gapped.predict_change_points(X), ends)
+        assert len(gapped.boundary_shares(X)) == len(ends) - 1
+        fact = np.full(len(X), -1)
+        fact[20:40] = 0
+        inside = gapped.predict_change_points(X, known=fact)
+        assert not np.any((inside > 20) & (inside < 40))
+    assert gapped.score(GAPPED, YS) > -0.1
+    filled = ml.Segmenter(members, view=ml.views.Fill(), n_folds=2, verbose=False)
+    assert filled.fit(GAPPED, YS).score(GAPPED, YS) > -0.1
+    assert filled.calibrate(GAPPED, YS).boundary_probabilities(GAPPED[0]).min() >= 0
 
 
 @pytest.mark.parametrize(
@@ -106,13 +119,13 @@ def test_nothing_is_lost_without_gaps() -> None:
 def test_a_change_in_a_gap_is_in_its_middle(lost, end) -> None:
     """Of m unknown rows ⌊m/2⌋ are before it; rows at the ends belong to the segment there."""
     x = np.repeat([0.0, 9.0], [5, 7])[:, None] + 0.01 * np.arange(12)[:, None]
-    segmenter = ml.GapSegmenter(ml.baselines.TunedSegmenter(ml.baselines.Euclidean()))
-    segmenter.fit([x, x], [[5, 12]] * 2)
+    learner = ml.ChangePointMetricLearner(view=ml.views.LeaveOut(), verbose=False)
+    segmenter = learner.fit([x, x], [[5, 12]] * 2)
     x[list(lost)] = np.nan
     assert segmenter.predict_change_points(x).tolist() == [end, 12]
     x[[0, 11]] = np.nan
     assert segmenter.predict_change_points(x, n_segments=2).tolist() == [end, 12]
-    assert segmenter.predict(x).tolist() == [0] * end + [1] * (12 - end)
+    assert segmenter.predict(x, n_segments=2).tolist() == [0] * end + [1] * (12 - end)
 
 
 # Labels
@@ -137,12 +150,14 @@ def test_an_annotation_rules_out_exactly_what_no_segmentation_with_gaps_can_be(k
                 assert {one for one in small if labels.allows(one)} == possible
 
 
-def test_labels_of_several_kinds_say_what_they_can(fitted) -> None:
+def test_labels_of_several_kinds_say_what_they_can() -> None:
     X = np.zeros((8, 6))
     X[[2, 3, 6]] = np.nan
+    data = read_data_sets("a test", X, missing=True)
 
     def left(y) -> list[int]:
-        _, (truth,) = fitted.known(X, y)
+        (truth,) = read_labelings("a test", y, data, segments=True, partial=True)
+        truth = restriction(truth, np.array([0, 1, 4, 5, 7]))
         assert truth.n_samples == 5
         return truth.change_points.tolist() if isinstance(truth, ml.Partition) else truth
 
@@ -159,8 +174,9 @@ def test_partial_labels_are_learned_from() -> None:
     X, y = GAPPED[:2], [labels.copy() for labels in YS[:2]]
     for labels in y:
         labels[30:50] = -1
-    learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(tolerance=0.1), verbose=False)
-    segmenter = ml.GapSegmenter(learner).fit(X, y)
+    solver = ml.BundleDual(tolerance=0.1)
+    learner = ml.ChangePointMetricLearner(solver=solver, view=ml.views.LeaveOut(), verbose=False)
+    segmenter = learner.fit(X, y)
     one = np.mean([(len(set(labels)) - 1) / known.sum() for labels, known in zip(YS, KNOWN)])
     assert -segmenter.score(X, YS[:2]) < 0.5 * one
 
@@ -173,30 +189,31 @@ def test_names_are_predicted_for_unknown_rows() -> None:
     bees = ml.datasets.load_example("bees")
     X = [with_gaps(X, i, 0.1) for i, X in enumerate(bees.sequences)]
     learner = ml.NamedSegmentLearner(
-        emissions=ml.views.Neighbors(context=0), solver=ml.BundleDual(max_rounds=5), verbose=False
+        emissions=ml.views.Neighbors(context=0),
+        solver=ml.BundleDual(max_rounds=5),
+        view=ml.views.LeaveOut(),
+        verbose=False,
     )
-    segmenter = ml.GapSegmenter(learner).fit(X[:2], bees.labels[:2])
+    segmenter = learner.fit(X[:2], bees.labels[:2])
     names = segmenter.predict(X[2])
     known = ~np.isnan(X[2]).any(axis=1)
     assert len(names) == len(X[2])
-    np.testing.assert_array_equal(names[known], segmenter.learner_.predict(X[2][known]))
+    np.testing.assert_array_equal(names[known], segmenter.predict(X[2][known]))
     changes = np.flatnonzero(names[1:] != names[:-1]) + 1
     assert set(changes) <= set(segmenter.predict_change_points(X[2]).tolist())
 
 
-def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None:
+def test_frames_and_files(fitted, tmp_path) -> None:
     frames = [pd.DataFrame(X, columns=list("abcdef")) for X in GAPPED]
-    segmenter = ml.GapSegmenter(PLAIN).fit(frames, YS)
-    assert segmenter.learner_.feature_names_in_.tolist() == list("abcdef")
+    segmenter = clone(BEHIND).fit(frames, YS)
+    assert segmenter.feature_names_in_.tolist() == list("abcdef")
     loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
     for one, other in zip(loaded.predict(frames), fitted.predict(GAPPED)):
         np.testing.assert_array_equal(one, other)
-    before = segmenter.learner_.score(*segmenter.known(frames, YS))
-    segmenter.learner_.tune_penalty(*segmenter.known(frames, YS))
-    assert segmenter.score(frames, YS) >= before
+    before = segmenter.score(frames, YS)
+    assert segmenter.tune_penalty(frames, YS).score(frames, YS) >= before - 0.01
     with pytest.raises(ValueError, match="feature names"):
         segmenter.predict(frames[0].rename(columns={"a": "z"}))
-    assert ml.GapSegmenter(PLAIN).set_params(learner__min_size=3).learner.min_size == 3
 
 
 # Errors
@@ -208,44 +225,29 @@ def test_frames_files_and_other_methods_of_the_learner(fitted, tmp_path) -> None
         ml.NamedSegmentLearner(),
         ml.NamedSegmentLearner(emissions=ml.views.Posteriors(context=2)),
         ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures(),))),
-        ml.Consensus(),
-        ml.Consensus({"names": [ml.NamedSegmentLearner()]}),
+        {"names": [ml.NamedSegmentLearner()]},
     ],
 )
-def test_learners_that_read_neighbors_are_refused(learner) -> None:
-    with pytest.raises(ValueError, match=r"reads every sample alone.* metriclearn\.regular"):
-        ml.GapSegmenter(learner).fit(GAPPED, YS)
+def test_members_that_read_neighbors_are_refused(learner) -> None:
+    with pytest.raises(ValueError, match=r"read every row alone .*views\.Fill\(\)"):
+        ml.Segmenter(learner, view=ml.views.LeaveOut()).fit(GAPPED, YS)
 
 
 def test_encoders_are_refused() -> None:
     encoders = pytest.importorskip("metriclearn.encoders")
-    with pytest.raises(ValueError, match="reads every sample alone"):
-        ml.GapSegmenter(encoders.EncoderMetricLearner()).fit(GAPPED, YS)
-
-
-def test_a_consensus_without_names_leaves_rows_out() -> None:
-    consensus = ml.Consensus({"one": [PLAIN]}, names=False, n_folds=2)
-    segmenter = ml.GapSegmenter(consensus).fit(GAPPED, YS)
-    ends = segmenter.predict_change_points(GAPPED[0])
-    assert ends[-1] == len(GAPPED[0])
+    with pytest.raises(ValueError, match="read every row alone"):
+        ml.Segmenter(encoders.EncoderMetricLearner(), view=ml.views.LeaveOut()).fit(GAPPED, YS)
 
 
 def test_errors_say_what_to_do(fitted) -> None:
-    with pytest.raises(ValueError, match=r"got NaN at .* see GapSegmenter and regular"):
+    with pytest.raises(ValueError, match=r"got NaN at .* see Segmenter and regular"):
         clone(PLAIN).fit(GAPPED, YS)
-    empty = np.full_like(XS[0], np.nan)
-    with pytest.raises(ValueError, match="in data set 1 feature 0 is NaN in every row"):
-        fitted.predict([GAPPED[0], empty])
     crossed = np.where(np.eye(6, dtype=bool), np.nan, np.ones((6, 6)))
-    with pytest.raises(ValueError, match="in the data set each has a NaN; leave this data set"):
+    with pytest.raises(ValueError, match="each has a NaN; leave this recording"):
         fitted.predict(crossed)
     with pytest.raises(ValueError, match="got inf"):
         fitted.predict(np.where(KNOWN[0][:, None], XS[0], np.inf))
-    with pytest.raises(ValueError, match="GapSegmenter is expecting 6"):
-        fitted.predict(GAPPED[0][:, :3])
     with pytest.raises(ValueError, match="one label per sample, got 96 labels"):
-        ml.GapSegmenter(PLAIN).fit(GAPPED, [y[:96] for y in YS])
-    with pytest.raises(ValueError, match="a learner such as"):
-        ml.GapSegmenter(ml.ClusteringMetricLearner()).fit(GAPPED, YS)
-    with pytest.raises(ValueError, match="not fitted"):
-        ml.GapSegmenter(PLAIN).predict(GAPPED)
+        clone(BEHIND).fit(GAPPED, [y[:96] for y in YS])
+    with pytest.raises(ValueError, match="needs a view that is not fitted to labels"):
+        ml.Segmenter(PLAIN, view=ml.views.Posteriors()).fit(XS, YS)

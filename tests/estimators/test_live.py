@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import metriclearn
-from metriclearn import ChangePointMetricLearner, RecordingSegmenter
+from metriclearn import ChangePointMetricLearner, Segmenter
 from metriclearn.__main__ import main
 from metriclearn.datasets import LabeledSequences, read_segments
 from metriclearn.estimators.selection.live import (
@@ -48,19 +48,15 @@ def machines(n_recordings: int, seed: int = 0) -> LabeledSequences:
 
 
 @pytest.fixture(scope="module", params=[1, 4])
-def model(request) -> RecordingSegmenter:
+def model(request) -> Segmenter:
     """Of one recording, a single learner; of several, a consensus."""
     learner = ChangePointMetricLearner(verbose=False)
-    return RecordingSegmenter(learner=learner, rate=2.0).fit(machines(request.param), False)
+    return Segmenter(learner, rate=2.0, n_folds=4, verbose=False).fit(machines(request.param))
 
 
-def expected(model: RecordingSegmenter, X: np.ndarray) -> list[tuple[float, float, str]]:
+def expected(model: Segmenter, X: np.ndarray) -> list[tuple[float, float, str]]:
     """Segments by the model that follows the stream, of all rows at once."""
-    if not hasattr(model.learner_, "streaming_model"):
-        return model.segment_features(X)
-    single = copy.copy(model)
-    single.learner_ = model.learner_.streaming_model()
-    return single.segment_features(X)
+    return model.follower().segments(X)
 
 
 def test_times_of_new_tables_are_their_own(model, tmp_path, monkeypatch, capsys) -> None:
@@ -70,7 +66,7 @@ def test_times_of_new_tables_are_their_own(model, tmp_path, monkeypatch, capsys)
     path = metriclearn.save(single, tmp_path / "machines.model")
     X = machines(1, 7).sequences[0]
     T, file = len(X), tmp_path / "new.csv"
-    cuts = np.array([0, *(int(2 * end) for _, end, _ in single.segment_features(X))])
+    cuts = np.array([0, *(int(2 * end) for _, end, _ in single.segments(X))])
     hole = np.arange(T) / 2 + 1000 * (np.arange(T) >= cuts[2])
     for times, rows, ends, sentence in (
         (np.arange(T) / 2, 1, cuts / 2, ""),
@@ -79,7 +75,7 @@ def test_times_of_new_tables_are_their_own(model, tmp_path, monkeypatch, capsys)
         (np.arange(T), 1, None, "1 rows per second, but the model needs 2"),
         (None, 1, cuts / 2, "has no column 't' of times, so its rows count as 0.5 s each"),
     ):
-        table = pd.DataFrame(np.repeat(X, rows, axis=0), columns=single.feature_names_)
+        table = pd.DataFrame(np.repeat(X, rows, axis=0), columns=single.feature_names_in_)
         stamps = None if times is None else pd.Timestamp("2026-01-01") + pd.to_timedelta(times, "s")
         (table if times is None else table.assign(t=stamps)).to_csv(file, index=False)
         for given in (str(file), "-"):
@@ -138,16 +134,16 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
             feature_names=extractor.get_feature_names_out().tolist(),
         )
         learner = ChangePointMetricLearner(verbose=False)
-        model = RecordingSegmenter(extractor, learner).fit(rows, False)
+        model = Segmenter(learner, extractor=extractor, verbose=False).fit(rows)
         data, arguments = sound.tobytes(), ["--rate", "8000"]
         expected = [(8.0 * i, 8.0 * (i + 1), label) for i, label in enumerate(labels[::16])]
     else:
         learner = ChangePointMetricLearner(verbose=False)
-        model = RecordingSegmenter(learner=learner, rate=2.0).fit(machines(1), False)
+        model = Segmenter(learner, rate=2.0, verbose=False).fit(machines(1))
         X = machines(1, 7).sequences[0]
         lines = [",".join(map(repr, row)) for row in X.tolist()]
         data = ("power,water,noise\n" + "\n".join(lines) + "\n").encode()
-        expected = model.segment_features(X)
+        expected = model.segments(X)
     path = metriclearn.save(model, tmp_path / "pipe.model")
     command = ["segment", "-", "--model", str(path), *arguments]
     half = len(data) * 7 // 10 + 1  # in the middle of a number

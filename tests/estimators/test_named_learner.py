@@ -1,5 +1,6 @@
 """Named segments: gradients, certificate, names in predictions, partial labels, errors."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.baselines import FrameClassifier
+from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.name_weights import with_constant
 from metriclearn.indices import partition_loss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
@@ -363,29 +364,38 @@ def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
         model.set_params(loss_scale=2.0).fit(*train).predict_proba(test[0])
 
 
-def test_frame_classifier_smooths_by_groups_left_out() -> None:
+def test_viterbi_smooths_by_groups_left_out() -> None:
+    """No other penalty is better for the log-probabilities of recordings that were held out."""
     from sklearn.linear_model import LogisticRegression
 
-    groups = [0, 0, 1, 1, 2, 2]
-    for smoothing in ("viterbi", "mode"):
-        model = FrameClassifier(LogisticRegression(), 1, smoothing=smoothing)
-        model.fit(X, Y, groups=groups)
-        assert accuracy(model) > 0.9
-        ends = model.predict_change_points(NEW)
-        losses = [
-            partition_loss(ml.Partition(ends=e), ml.Partition.from_runs(t), normalized=True)
-            for e, t in zip(ends, TRUE)
-        ]
-        assert model.score(NEW, TRUE) == pytest.approx(-np.mean(losses))
-        assert (model.penalty_ is None) == (smoothing == "mode") != (model.width_ is None)
-        np.testing.assert_allclose(model.predict_proba(NEW[0]).sum(axis=1), 1.0, atol=0.01)
+    view, groups = ml.views.Posteriors(LogisticRegression(), 1), [0, 0, 1, 1, 2, 2]
+    model = Viterbi(view).fit(X, Y, groups=groups)
+    assert accuracy(model) > 0.9
+    ends = model.predict_change_points(NEW)
+    losses = [
+        partition_loss(ml.Partition(ends=e), ml.Partition.from_runs(t), normalized=True)
+        for e, t in zip(ends, TRUE)
+    ]
+    assert model.score(NEW, TRUE) == pytest.approx(-np.mean(losses))
+    np.testing.assert_allclose(model.predict_proba(NEW[0]).sum(axis=1), 1.0, atol=0.01)
+    truths = list(map(ml.Partition.from_runs, Y))
+    names = np.array(model.classes_)
+    codes = [np.searchsorted(names, y) for y in Y]
+    rows = clone(view).fit_transform(X, ml.views.Labels(truths, codes, names), groups)
+    held_out = replace(model.score_, view=None)
+    means = []
+    for factor in (1.0, 0.5, 0.9, 1.1, 2.0):
+        score = held_out.at(factor * model.penalty_)
+        found = [score.segment(Z) for Z in rows]
+        means.append(np.mean([partition_loss(M, N) for M, N in zip(found, truths)]))
+    assert means[0] <= min(means) + 1e-12
 
 
 def test_viterbi_equals_the_textbook() -> None:
     """A penalty per segment is a penalty per switch: against the plain recursion."""
     from sklearn.naive_bayes import GaussianNB
 
-    model = FrameClassifier(GaussianNB(), 0).fit(X, Y)
+    model = Viterbi(ml.views.Posteriors(GaussianNB(), 0)).fit(X, Y)
     logs = np.log(np.maximum(model.predict_proba(NEW[0]), 1e-3))
     best, back = logs[0].copy(), []
     for row in logs[1:]:
@@ -410,14 +420,14 @@ def test_viterbi_equals_the_textbook() -> None:
 def test_labels_without_names_are_refused(labels, message) -> None:
     with pytest.raises(ValueError, match=f"NamedSegmentLearner {message}"):
         learner().fit(X, labels)
-    with pytest.raises(ValueError, match=f"FrameClassifier {message}"):
-        FrameClassifier().fit(X, labels)
+    with pytest.raises(ValueError, match=f"Viterbi {message}"):
+        Viterbi().fit(X, labels)
 
 
 def test_a_single_name_is_refused() -> None:
     same = [np.zeros_like(y, dtype=int) for y in Y]
-    with pytest.raises(ValueError, match="FrameClassifier needs two names and more"):
-        FrameClassifier().fit(X, same)
+    with pytest.raises(ValueError, match="Viterbi needs two names and more"):
+        Viterbi().fit(X, same)
     with pytest.raises(ValueError, match=r"Posteriors needs .*two names"):
         learner(emissions=ml.views.Posteriors()).fit(X, same)
 
@@ -425,15 +435,15 @@ def test_a_single_name_is_refused() -> None:
 def test_groups_and_folds_are_checked() -> None:
     with pytest.raises(ValueError, match=r"NamedSegmentLearner.*groups"):
         learner().fit(X, Y, groups=[1, 2])
-    with pytest.raises(ValueError, match='FrameClassifier needs smoothing="viterbi" or "mode"'):
-        FrameClassifier(smoothing="median").fit(X, Y)
+    with pytest.raises(ValueError, match="Viterbi needs a view with a column for each of 3 names"):
+        Viterbi(ml.views.OwnScale()).fit(X, Y)
     with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):
         learner(solver=ml.CuttingPlane()).fit(X, Y)
 
 
 def test_frames_far_from_the_training_data() -> None:
     """Forests read float32, and data may be beyond it."""
-    forest = FrameClassifier(amount=1.0).fit(X, Y)
+    forest = Viterbi(penalty=1.0).fit(X, Y)
     assert set(forest.predict(1e100 * NEW[0])) <= set(NAMES)
 
 

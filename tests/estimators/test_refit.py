@@ -9,6 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 import metriclearn as ml
 from metriclearn import baselines
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators import Viterbi
 
 TRAIN = make_change_points(4, 60, 4, 2, (3, 4), random_state=0)
 OTHER = make_change_points(4, 60, 3, 1, (2, 3), random_state=1)
@@ -98,7 +99,7 @@ def test_a_refit_that_fails_at_its_very_last_answer_keeps_the_model(monkeypatch)
         (baselines.Euclidean(), "constant"),
         (baselines.PenaltyLearner(), "unlabeled"),
         (baselines.MetricKMeans(), "constant"),
-        (baselines.FrameClassifier(GaussianNB(), amount=1.0), "together"),
+        (Viterbi(ml.views.Posteriors(GaussianNB()), penalty=1.0), "together"),
     ],
 )
 def test_a_fit_to_data_that_cannot_be_used_keeps_the_model(estimator, change: str) -> None:
@@ -127,20 +128,17 @@ def test_paths_of_other_sequences_leave_a_fitted_learner_alone() -> None:
 
 def test_models_of_many_members_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before, names and losses of the new recordings were kept with the old models."""
-    consensus = ml.Consensus({"euclidean": [baselines.TunedSegmenter()]}, n_folds=2)
-    segmenter = ml.RecordingSegmenter(learner=consensus)
-    consensus.fit(TRAIN.sequences, TRAIN.labels)
-    segmenter.fit(TRAIN)
-    before = [dict(vars(one)) for one in (consensus, segmenter)]
-    where = "metriclearn.estimators.selection"
-    monkeypatch.setattr(f"{where}.consensus.note_constant", failing)
-    monkeypatch.setattr(f"{where}.recording_segmenter.precision_recall", failing)
+    members = {"euclidean": [baselines.TunedSegmenter()]}
+    segmenter = ml.Segmenter(members, n_folds=2, verbose=False).fit(TRAIN)
+    before = dict(vars(segmenter))
     constant = [X * [1.0, 1.0, 0.0] for X in OTHER.sequences]
-    for fit in (lambda: consensus.fit(constant, OTHER.labels), lambda: segmenter.fit(OTHER)):
-        with pytest.raises(MemoryError):
-            fit()
-    for one, was in zip((consensus, segmenter), before):
-        assert_kept(one, was)
+    where = "metriclearn.estimators.segmenter"
+    for late, data in (("note_constant", (constant, OTHER.labels)), ("validation_of", (OTHER,))):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{where}.{late}", failing)
+            with pytest.raises(MemoryError):
+                segmenter.fit(*data)
+        assert_kept(segmenter, before)
 
 
 def failing(*args, **options):

@@ -12,8 +12,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
-from metriclearn.baselines import FrameClassifier, TunedSegmenter
+from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.forms import LowRankForm
@@ -271,19 +272,16 @@ def test_feature_penalty_of_a_known_number_of_samples(features) -> None:
         assert streamed(learner.stream(), chunks_of(rng, X))[0] == batch
 
 
-def test_frame_classifier() -> None:
+def test_viterbi() -> None:
     """Viterbi smoothing is the same recursion, without a metric."""
     rng = np.random.default_rng(4)
     labels = np.repeat(["sit", "walk", "sit", "run"], 25)
     X = [rng.normal(size=(100, 2)) + (labels == "walk")[:, None] for _ in range(4)]
-    model = FrameClassifier(LogisticRegression(), context=3).fit(X, [labels] * 4)
+    model = Viterbi(ml.views.Posteriors(LogisticRegression(), 3)).fit(X, [labels] * 4)
     for x in X:
         ends, names = streamed(model.stream(), chunks_of(rng, x))
         assert ends == model.predict_change_points(x).tolist()
         assert np.repeat(names, np.diff([0, *ends])).tolist() == model.predict(x).tolist()
-    model.smoothing, model.penalty_ = "mode", None
-    with pytest.raises(ValueError, match="smoothing='viterbi'"):
-        model.stream()
 
 
 def test_encoders() -> None:

@@ -8,11 +8,11 @@ from sklearn.linear_model import LogisticRegression
 
 from metriclearn import (
     ChangePointMetricLearner,
-    Consensus,
     NamedSegmentLearner,
+    Segmenter,
 )
-from metriclearn.baselines import FrameClassifier
-from metriclearn.views import Neighbors
+from metriclearn.estimators import Viterbi
+from metriclearn.views import Neighbors, Posteriors
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("sktime", reason="sktime is not installed; make integrations runs these tests")
@@ -96,16 +96,16 @@ def test_names_are_learned_and_predicted(names: list) -> None:
     assert partial.predict(X)["labels"].tolist() == names
 
 
-def test_names_of_frame_classifiers_and_consensus() -> None:
+def test_names_of_classifiers_and_segmenters() -> None:
     names = ["rest", "run", "walk", "run"]
     parts, ends = labeled_series(3)[0], SEGMENTS.right.to_numpy()
     for part in parts:
         part[80:, 0] += 1.0  # the second run is like the first
     X = pd.concat({i: pd.DataFrame(part) for i, part in enumerate(parts)})
     y = pd.concat(dict.fromkeys(range(3), pd.DataFrame({"ilocs": SEGMENTS, "labels": names})))
-    frames = FrameClassifier(LogisticRegression(), 1)
+    frames = Viterbi(Posteriors(LogisticRegression(), 1))
     named = NamedSegmentLearner(emissions=Neighbors(0), verbose=False)
-    both = Consensus({"frames": [frames], "named": [named]}, n_folds=3, verbose=False)
+    both = Segmenter({"frames": [frames], "named": [named]}, n_folds=3, verbose=False)
     for learner in (frames, both):
         segmenter = MetricSegmenter(learner).fit(X, y)
         assert segmenter.segmenter_.classes_.tolist() == sorted(set(names))

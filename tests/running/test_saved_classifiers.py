@@ -9,7 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import metriclearn as ml
-from metriclearn.baselines import FrameClassifier
+from metriclearn.estimators import Viterbi
+from metriclearn.views import Posteriors
 from tests.training import XS, YS
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -26,7 +27,7 @@ CLASSIFIERS = {
 def test_round_trip(name: str, tmp_path) -> None:
     emissions = ml.views.Posteriors(CLASSIFIERS[name], 1, n_folds=2)
     for learner in (
-        FrameClassifier(CLASSIFIERS[name], 1),
+        Viterbi(Posteriors(CLASSIFIERS[name], 1)),
         ml.NamedSegmentLearner(emissions=emissions),
     ):
         learner.fit(XS, NAMES)
@@ -38,8 +39,8 @@ def test_round_trip(name: str, tmp_path) -> None:
 @pytest.mark.parametrize("kind", ["trees", "boosting"])
 def test_trees_that_point_elsewhere_are_refused(kind: str, tmp_path) -> None:
     """Predictions follow a tree's indices without a check, so loading has to check them."""
-    model = FrameClassifier(CLASSIFIERS[kind], 1).fit(XS, NAMES)
-    classifier = model.classifier_
+    model = Viterbi(Posteriors(CLASSIFIERS[kind], 1)).fit(XS, NAMES)
+    classifier = model.score_.view.models_[0]
     if kind == "trees":
         classifier.estimators_[0].tree_.feature[0] = 10**6
     else:
@@ -54,6 +55,6 @@ def test_foreign_parts_are_refused(tmp_path) -> None:
         """Of no public module."""
 
     pipeline = make_pipeline(Scaler(), LogisticRegression())
-    model = FrameClassifier(pipeline, 1).fit(XS, NAMES)
+    model = Viterbi(Posteriors(pipeline, 1)).fit(XS, NAMES)
     with pytest.raises(TypeError, match=r"metriclearn\.save stores"):
         ml.save(model, tmp_path / "model.npz")

@@ -18,7 +18,7 @@ from metriclearn.estimators.learners.change_points import (
 )
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
-from metriclearn.estimators.scores.name_calibration import NameCalibration
+from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import NameWeights, with_constant
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem.named_segments import (
@@ -136,7 +136,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
 
         Change-points are calibrated as in :meth:`ChangePointMetricLearner.calibrate`. For names,
         the two parameters of
-        :class:`~metriclearn.estimators.scores.name_calibration.NameCalibration` are fitted by
+        :class:`~metriclearn.estimators.scores.confidence.NameCalibration` are fitted by
         maximum likelihood.
 
         Parameters

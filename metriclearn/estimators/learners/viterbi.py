@@ -16,7 +16,7 @@ from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_pena
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.running.parameters import Of, OneOf, Real, Whole, check_parameters
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews
+from metriclearn.views.plain import FittedViews, fit_view
 from metriclearn.views.posteriors import Posteriors
 
 
@@ -115,7 +115,8 @@ class Viterbi(MahalanobisSegmenter):
             )
         units = None if groups is None else read_groups(who, groups, len(truths))
         labels, arrays = Labels(truths, codes, classes), list(data.arrays)
-        view, rows = (views or FittedViews()).fit(self.view, arrays, labels, units)
+        fit = fit_view if views is None else views.fit
+        view, rows = fit(self.view, arrays, labels, units)
         if rows[0].shape[1] != len(classes):
             raise ValueError(
                 f"{who} needs a view with a column for each of {len(classes)} names, got "

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +137,20 @@ class Agreement:
         found = answers_of(self.scores, self.fits, X, count, self.classes)
         return ConsensusForm(found, self.weights, self.name_loss)
 
+    def answer(
+        self, X: NDArray, count: int | None = None, known: Any = None
+    ) -> tuple[ConsensusForm, Partition]:
+        """Find the best segmentation of a recording, of those that agree with ``known``.
+
+        Returns the form, too. The answer of a single score is its own best segmentation.
+        """
+        first, *others = self.scores
+        if others or not isinstance(first, SegmentScore):
+            form = self.form(X, count)
+            return form, best_consensus(form, count, known)
+        found = first.segment(X, None if first.is_of_names_alone else count, known)
+        return ConsensusForm([found], self.weights, self.name_loss), found
+
     def alone(self, j: int) -> Agreement:
         """Return score j alone."""
         score, one = self.scores[j], np.ones(1)
@@ -192,6 +206,10 @@ class Scored(MahalanobisSegmenter):
     n_features_in_: int
 
     n_segments = None
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Return this segmenter: its score is given."""
+        return self
 
     @property
     def present_score(self) -> SegmentScore:  # type: ignore[override]
@@ -269,13 +287,6 @@ def loss_without_names(form: ConsensusForm, found: Partition) -> float:
     plain = copy.copy(form)
     plain.name_loss = 0.0
     return plain.expected_loss(found)
-
-
-def agreed(
-    form: ConsensusForm, count: int | None = None, known: Any = None
-) -> tuple[ConsensusForm, Partition]:
-    """Return the form of a recording and its best segmentation."""
-    return form, best_consensus(form, count, known)
 
 
 def _log_odds(shares: NDArray) -> NDArray[np.float64]:

@@ -1,19 +1,23 @@
-"""Convert margins to probabilities: how often changes with similar margins were true."""
+"""Probabilities of changes and of names, calibrated on labeled data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.indices.boundaries import near
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.partition import Partition
 
+# Powers of the length that are tried, from 0 (sums over segments) to 1 (means over samples).
+_POWERS = (0.0, 0.5, 1.0)
 # This replaces the infinite loss of a change that cannot be removed.
 _LARGEST = 1e300
 
@@ -84,3 +88,82 @@ def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     0 and the probability 1/2.
     """
     return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
+
+
+@dataclass(frozen=True)
+class NameCalibration:
+    """Probabilities of names: for a segment of n samples, the softmax of score_c / (θ n^power).
+
+    Attributes
+    ----------
+    temperature : float
+        θ. The scores have to be divided by a temperature, because scores that are learned for a
+        margin have a meaningful order, but not a meaningful size.
+    power : float
+        0, 0.5 or 1. The samples of a segment depend on each other, so a sum of scores over many
+        samples overstates the confidence.
+    weights : NameWeights
+        The weights that the learner had in the calibration. For any other weights, the
+        calibration is not valid.
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger, On calibration of modern neural networks, ICML 2017 (temperature
+    scaling).
+    """
+
+    temperature: float
+    power: float
+    weights: Any
+
+    @classmethod
+    def learn(
+        cls,
+        scored: Sequence[tuple[NDArray, NDArray]],
+        labelings: Sequence[NDArray],
+        weights: Any,
+    ) -> Self:
+        """Find θ and the power by maximum likelihood, from labels that were not used for training.
+
+        Parameters
+        ----------
+        scored : sequence of (array (K, C), int array (K,))
+            Scores of names for the segments of every recording, and the lengths of the segments.
+        labelings : sequence of (T,) labels
+            Labels that are not in the classes of ``weights`` are ignored.
+        weights : NameWeights
+
+        Raises
+        ------
+        ValueError
+            If no label is one of the classes.
+        """
+        classes, counts = weights.classes, []
+        for (_, sizes), labels in zip(scored, labelings):
+            known = np.asarray(labels)[:, None] == classes
+            counts.append(np.add.reduceat(known, np.append(0, np.cumsum(sizes)[:-1]), axis=0))
+        if not np.any([np.any(one) for one in counts]):
+            raise ValueError(
+                f"Calibration needs samples with labels of the training, such as {classes[0]}, "
+                "got none."
+            )
+        scores, sizes = (np.concatenate(part) for part in zip(*scored))
+        # Add one sample that has all names with equal weights, so that no name is ever impossible.
+        shares = np.concatenate(counts) + (sizes / sizes.sum())[:, None] / len(classes)
+
+        def fitted(power: float) -> tuple[float, float, float]:
+            scaled = scores / sizes[:, None] ** power
+            unit = float(np.abs(scaled).max()) or 1.0
+
+            def cost(log: float) -> float:
+                return -float(np.sum(shares * log_softmax(scaled / (unit * np.exp(log)), axis=1)))
+
+            found = minimize_scalar(cost, bounds=(-20.0, 5.0), method="bounded")
+            return float(found.fun), power, unit * float(np.exp(found.x))
+
+        _, power, temperature = min(map(fitted, _POWERS))
+        return cls(temperature, power, weights)
+
+    def of(self, scores: NDArray, sizes: NDArray) -> NDArray[np.float64]:
+        """Return the probabilities (K, C) of names for segments with these scores and lengths."""
+        return softmax(scores / (self.temperature * sizes[:, None] ** self.power), axis=1)

@@ -67,7 +67,7 @@ def choose(
     """
     best, late = table.best(), list(table.late)
     for words, changes in _refinements(_learner(table, best), table.truths).items():
-        family = f"{table.families[best].split(' with ')[0]} with {words}"
+        family = f"{table.named(table.candidates[best].member)} with {words}"
         more = fitted(family, clone(_learner(table, best)).set_params(**changes))
         if more is None:
             late.append(family)

@@ -191,11 +191,7 @@ class CrossFit:
         labels, groups = list_labelings(who, y, data), np.arange(len(truths))
         classes = names_of(who, names, labels, data, truths, groups)
         rows = [(name, list(row)) for name, family in members.items() for row in family]
-        if classes is not None:
-            # Models that were fitted elsewhere may predict names that these recordings lack.
-            found = [score_of(model).classes for _, row in rows for model in row]
-            named = [one for one in found if one is not None]
-            classes = np.unique(np.hstack([classes, *named])) if named else None
+        classes = predicted_names(classes, [row for _, row in rows])
         kept = [Member(name, row[0]) for name, row in rows]
         models, loss = [row for _, row in rows], KnownLoss().squared_norm
         return cls(kept, Parts(folds, groups), data, labels, models, truths, loss, classes)
@@ -356,13 +352,14 @@ class CrossFit:
 
     @property
     def names(self) -> list[str]:
-        """A name for each candidate: its family, how its learner differs from others, its rule."""
-        names = []
-        for m, rule, _ in self.candidates:
-            family, learner = self.members[m]
-            others = [one.learner for one in self.members if one.family == family]
-            names.append(f"{family} {_differs(learner, others)}".strip() + f", {rule}")
-        return names
+        """A name for each candidate: that of its member, and its rule."""
+        return [f"{self.named(one.member)}, {one.rule}" for one in self.candidates]
+
+    def named(self, m: int) -> str:
+        """Return the family of a member, and how its learner differs from others of the family."""
+        family, learner = self.members[m]
+        others = [one.learner for one in self.members if one.family == family]
+        return f"{family} {_differs(learner, others)}".strip()
 
     def joined(self, other: Self) -> Self:
         """Return the candidates of two tables over the same parts."""
@@ -458,6 +455,18 @@ def names_of(
     pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
     shared = len({c for _, c in pairs}) < len(pairs)
     return classes if shared and any(map(_returns, codes)) else None
+
+
+def predicted_names(classes: NDArray | None, models: Sequence[Sequence[Any]]) -> NDArray | None:
+    """Return the sorted names that models may predict, or None if they predict none.
+
+    Models that were fitted elsewhere may predict names that ``classes`` lacks.
+    """
+    if classes is None:
+        return None
+    found = [score_of(model).classes for row in models for model in row]
+    named = [one for one in found if one is not None]
+    return np.unique(np.hstack([classes, *named])) if named else None
 
 
 def _returns(codes: NDArray) -> bool:
@@ -631,4 +640,4 @@ def _differs(learner: Any, others: Sequence[Any]) -> str:
     plain = {k: v for k, v in mine.items() if isinstance(v, (bool, int, float, str))}
     theirs = [one.get_params() for one in others]
     own = {k: v for k, v in plain.items() if any(other.get(k) != v for other in theirs)}
-    return ", ".join(f"{name} {value}" for name, value in own.items())
+    return ", ".join(f"{name.split('__')[-1]} {value}" for name, value in own.items())

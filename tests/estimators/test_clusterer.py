@@ -1,8 +1,9 @@
-"""ClusteringConsensus: tables, several data sets and images."""
+"""Clusterer: tables, several data sets and images."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
@@ -21,15 +22,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 @pytest.fixture(scope="module")
-def consensus() -> ml.ClusteringConsensus:
-    return ml.ClusteringConsensus(METRICS, n_folds=2, verbose=False).fit(X[::2], Y[::2])
+def consensus() -> ml.Clusterer:
+    return ml.Clusterer(METRICS, combine="consensus", n_folds=2, verbose=False).fit(X[::2], Y[::2])
 
 
 def test_members_are_cross_fitted_on_one_table(consensus) -> None:
     """Three members with a model for each half, weighed by their losses on the other half."""
     assert consensus.families_ == ["full"] * 2 + ["diagonal"] * 4
-    assert consensus.held_out_.shape == (3, 2)
-    means = consensus.held_out_.mean(axis=1)
+    assert consensus.cross_fit_.losses.shape == (3, 2)
+    means = consensus.cross_fit_.losses.mean(axis=1)
     shares = (means.min() / means) ** consensus.power_ / [1, 2, 2]
     np.testing.assert_allclose(consensus.weights_, np.repeat(shares / shares.sum() / 2, 2))
     assert -consensus.score(X[1::2], Y[1::2]) * 75 < 0.5
@@ -49,9 +50,11 @@ def test_answer_is_no_worse_than_any_model(consensus) -> None:
 def test_numbers_of_clusters_may_be_free(tmp_path) -> None:
     learner = ml.ClusteringMetricLearner(n_clusters=None, n_init=1, random_state=0)
     sets = [X[i::3] for i in range(3)], [Y[i::3] for i in range(3)]
-    free = ml.ClusteringConsensus({"full": [learner]}, n_clusters=None, n_folds=3, verbose=False)
+    free = ml.Clusterer(
+        {"full": [learner]}, combine="consensus", n_clusters=None, n_folds=3, verbose=False
+    )
     free.fit(*sets, groups=["a", "b", "b"])
-    assert free.held_out_.shape == (1, 3)
+    assert free.cross_fit_.losses.shape == (1, 3)
     assert len(free.models_) == 2
     found = free.predict(sets[0])
     assert [2 <= labels.max() + 1 <= 4 for labels in found] == [True] * 3
@@ -65,7 +68,9 @@ def test_images() -> None:
     (pixels, maps), (new, truth) = images(2), images(1, seed=5)
     maps[0] = np.where(np.arange(50) < 5, -1, maps[0])
     learner = ml.NormalizedCutMetricLearner(features=SMALL, starts=(1e-2,), verbose=False)
-    consensus = ml.ClusteringConsensus({"cuts": [learner]}, verbose=False).fit(pixels, maps)
+    consensus = ml.Clusterer({"cuts": [learner]}, combine="consensus", verbose=False).fit(
+        pixels, maps
+    )
     found = consensus.predict(new, 2)
     assert found[0].shape == (40, 50)
     assert len(consensus.models_) == 2
@@ -84,19 +89,19 @@ def test_images() -> None:
     ],
 )
 def test_bad_input(data, message) -> None:
-    with assert_refused(f"ClusteringConsensus needs .*{message}"):
-        ml.ClusteringConsensus(METRICS).fit(*data)
+    with assert_refused(f"Clusterer needs .*{message}"):
+        ml.Clusterer(METRICS).fit(*data)
 
 
 def test_numbers_too_small_for_a_metric_are_refused() -> None:
     with assert_refused(
         r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;"
     ):
-        ml.ClusteringConsensus(METRICS).fit(1e-320 * X, Y)
+        ml.Clusterer(METRICS).fit(1e-320 * X, Y)
 
 
 def test_groups_of_samples_are_refused(consensus) -> None:
-    with assert_refused("ClusteringConsensus needs a list of data sets for groups"):
+    with assert_refused("Clusterer needs a list of data sets for groups"):
         consensus.fit(X, Y, groups=np.arange(len(X)) % 2)
 
 
@@ -108,7 +113,7 @@ def test_numbers_of_clusters_may_be_an_array(consensus) -> None:
 def test_columns_of_a_frame_keep_their_names() -> None:
     frame = pd.DataFrame(X[::2], columns=["a", "b", "c", "d"])
     members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
-    consensus = ml.ClusteringConsensus(members, n_folds=2, verbose=False).fit(frame, Y[::2])
+    consensus = ml.Clusterer(members, n_folds=2, verbose=False).fit(frame, Y[::2])
     assert len(consensus.predict(frame, 3)) == 75
     with assert_refused("needs the feature names it was fitted with, in that order"):
         consensus.predict(frame[["b", "a", "c", "d"]], 3)
@@ -117,7 +122,7 @@ def test_columns_of_a_frame_keep_their_names() -> None:
 def test_labels_of_two_kinds_are_two_clusters() -> None:
     table, labels = X[:100:5], [1] * 10 + ["1"] * 10  # 50 of each of two species
     members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
-    consensus = ml.ClusteringConsensus(members, n_folds=2, verbose=False).fit(table, labels)
+    consensus = ml.Clusterer(members, n_folds=2, verbose=False).fit(table, labels)
     assert len(set(consensus.predict(table, 2).tolist())) == 2
     assert consensus.score(table, labels) > -0.1
 
@@ -127,3 +132,26 @@ def test_a_score_needs_one_label_for_each_sample(consensus) -> None:
         consensus.score(np.ones((4, 2)), [[1.0, 2.0], [3.0]] * 2)
     with pytest.raises(ValueError, match="needs one label for each sample"):
         consensus.score(X, Y[:-1])
+
+
+def test_the_best_member_is_fitted_to_all_data(tmp_path) -> None:
+    """The simplest family within one standard error; one that is never right is not chosen."""
+    bad = ml.ClusteringMetricLearner(ml.DiagonalMetric(), ml.L1(1e6), n_init=1, random_state=0)
+    best = ml.Clusterer({"nothing": [bad], **METRICS}, n_folds=3, verbose=False).fit(X[::2], Y[::2])
+    losses = best.cross_fit_.losses.mean(axis=1)
+    assert best.families_ != ["nothing"]
+    assert losses[0] > 3 * losses.min()
+    assert len(best.models_) == 1
+    alone = clone(METRICS[best.families_[0]][0]).fit([X[::2]], [Y[::2]])
+    expected = alone.predict([X[1::2]], [3])[0]
+    loaded = ml.load(ml.save(best, tmp_path / "model.npz"))
+    for model in (best, loaded):
+        same = ml.Partition.from_labels(model.predict(X[1::2], 3))
+        assert same == ml.Partition.from_labels(expected)
+    assert "→" in str(best.choice_)
+
+
+def test_default_members_are_for_tables() -> None:
+    found = ml.Clusterer(n_folds=2, verbose=False).fit(X[::2], Y[::2])
+    assert set(found.cross_fit_.families) == {"diagonal", "full", "whitened"}
+    assert -found.score(X[1::2], Y[1::2]) * 75 < 0.8

@@ -1,18 +1,19 @@
-"""Streams of a consensus: its segments are those of all samples at once, whatever the chunks."""
+"""Streams of an agreement: its segments are those of all samples at once, whatever the chunks."""
 
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
-from metriclearn.baselines import FrameClassifier
+from metriclearn.baselines import EqualCuts
+from metriclearn.estimators import Agreement
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.selection.live import live_segments
 from tests.budget import examples
-from tests.estimators.test_consensus import NAMED, NEW, named_recordings
+from tests.estimators.test_segmenter import NAMED, NEW, named_recordings
 from tests.estimators.test_stream import (
     DATA,
     chunks_of,
@@ -26,32 +27,40 @@ METRICS = {"diagonal": [ml.ChangePointMetricLearner(), ml.WhitenedMetricLearner(
 
 
 @pytest.fixture(scope="module")
-def consensus() -> ml.Consensus:
+def consensus() -> ml.Segmenter:
     """Some of its models have penalties in the unit of the variance, which no stream knows."""
-    return ml.Consensus(METRICS, n_folds=2, verbose=False).fit(DATA.sequences, DATA.labels)
+    return ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(DATA.sequences, DATA.labels)
 
 
 @pytest.fixture(scope="module")
-def follower() -> ml.Consensus:
+def follower() -> ml.Segmenter:
     """A consensus for streams."""
-    learner = ml.Consensus(METRICS, n_folds=2, for_streams=True, verbose=False)
+    learner = ml.Segmenter(METRICS, n_folds=2, for_streams=True, verbose=False)
     return learner.fit(DATA.sequences, DATA.labels)
 
 
-def consensus_of(rng: np.random.Generator, n_features: int, names: int) -> ml.Consensus:
+def consensus_of(rng: np.random.Generator, n_features: int, names: int) -> ml.Segmenter:
     """Random models with random weights, of which some know names where there are names."""
-    consensus = ml.Consensus()
     models = []
     for j in range(int(rng.integers(1, 7))):
         named = names if j == 0 or rng.random() < 0.5 else 0
         min_size, penalty = int(rng.choice([1, 1, 4])), float(rng.choice([0.5, 3.0, 12.0, 50.0]))
         models.append(segmenter_of(rng, n_features, min_size, penalty, named))
-    consensus.models_, consensus.families_ = models, ["family"] * len(models)
-    consensus.fits_ = range(len(models))
-    consensus.weights_ = rng.dirichlet(np.ones(len(models)))
-    consensus.classes_ = np.array(["lie", "run", "sit", "walk"]) if names else None
-    consensus.name_loss_, consensus.n_features_in_ = float(rng.choice([0.0, 0.01, 0.2])), n_features
-    return consensus
+    weights = rng.dirichlet(np.ones(len(models)))
+    classes = np.array(["lie", "run", "sit", "walk"]) if names else None
+    classes = models[0].present_score.classes if len(models) == 1 else classes
+    name_loss = float(rng.choice([0.0, 0.01, 0.2]))
+    return agreed(
+        [model.present_score for model in models], n_features, weights, classes, name_loss
+    )
+
+
+def agreed(scores: list[Any], n_features: int, weights: Any, *names: Any) -> ml.Segmenter:
+    """A segmenter that has learned these scores and weights."""
+    segmenter, n = ml.Segmenter(), len(scores)
+    segmenter.agreement_ = Agreement(scores, list(range(n)), ["family"] * n, weights, *names)
+    segmenter.view_, segmenter.n_features_in_ = None, n_features
+    return segmenter
 
 
 @pytest.mark.filterwarnings("ignore:.*makes segments of fewer than two")
@@ -100,7 +109,7 @@ def test_pending_and_final_segments_are_those_of_the_samples_so_far(follower) ->
 def test_names_of_a_fitted_consensus_saved_in_the_middle(tmp_path) -> None:
     """Classifiers and named learners; a stream that is loaded goes on with the same answer."""
     X, y = named_recordings(4, 0)
-    consensus = ml.Consensus(NAMED, n_folds=2, for_streams=True, verbose=False).fit(X, y)
+    consensus = ml.Segmenter(NAMED, n_folds=2, for_streams=True, verbose=False).fit(X, y)
     new = named_recordings(6, 1)[0]
     for x in new:
         stream = consensus.stream()
@@ -115,8 +124,9 @@ def test_names_of_a_fitted_consensus_saved_in_the_middle(tmp_path) -> None:
         names = np.concatenate([part.names for part in parts])
         assert np.repeat(names, np.diff([0, *ends])).tolist() == consensus.predict(x).tolist()
     # The streams of the models share them with the consensus; before, the file had them twice.
-    models = [one.segmenter for one in stream.streams_]
-    assert all(map(operator.is_, models, stream.segmenter.models_))
+    views = [one.segmenter.score_.view for one in stream.streams_]
+    given = [score.view for score in stream.segmenter.agreement_.scores]
+    assert all(map(operator.is_, views, given))
     ml.save(consensus, tmp_path / "consensus.npz")
     counts = []
     for name in ("consensus", "stream"):
@@ -127,13 +137,8 @@ def test_names_of_a_fitted_consensus_saved_in_the_middle(tmp_path) -> None:
 
 def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     rng = np.random.default_rng(2)
-    consensus = ml.Consensus()
-    consensus.models_ = [segmenter_of(rng, 1, 1, penalty) for penalty in (10.0, 12.0, 14.0)]
-    for model in consensus.models_:
-        model.score_ = SegmentScore(np.eye(1), model.penalty_)
-    consensus.families_, consensus.weights_ = ["family"] * 3, np.full(3, 1 / 3)
-    consensus.fits_ = range(3)
-    consensus.classes_, consensus.name_loss_, consensus.n_features_in_ = None, 0.0, 1
+    scores = [SegmentScore(np.eye(1), penalty) for penalty in (10.0, 12.0, 14.0)]
+    consensus = agreed(scores, 1, np.full(3, 1 / 3))
     X = np.concatenate([rng.normal(size=1000), rng.normal(size=400) + 1.0, rng.normal(size=500)])
     stream = consensus.stream(max_delay=400)
 
@@ -157,7 +162,7 @@ def test_rows_that_are_refused_and_empty_chunks_change_nothing(follower) -> None
     assert stream.push([]).ends.size == 0
     found = [*stream.push(X[:9]).ends]
     for rows in (X[:, 1:], np.hstack([X, X]), X[0, 1:], X[None], np.full((1, P), np.nan), None):
-        with pytest.raises(ValueError, match=r"stream of Consensus needs (rows of|finite numbers)"):
+        with pytest.raises(ValueError, match=r"stream of Segmenter needs (rows of|finite numbers)"):
             stream.push(rows)
         assert stream.push(np.zeros((0, P))).ends.size == 0
     found += [*stream.push(X[9:]).ends, *stream.finish().ends]
@@ -166,29 +171,36 @@ def test_rows_that_are_refused_and_empty_chunks_change_nothing(follower) -> None
 
 def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     X, y = DATA.sequences, DATA.labels
-    with pytest.raises(
-        ValueError, match=r"of 36 these cannot: 18 of diagonal .*for_streams=True\)"
-    ):
+    with pytest.raises(ValueError, match=r"of 36 these cannot: 18 of diagonal .*for_streams=True "):
         consensus.stream()
-    model = consensus.streaming_model()
-    assert model.score_.unit is None
-    able = [m.score_.unit is None for m in consensus.models_]
-    assert consensus.weights_[consensus.models_.index(model)] == consensus.weights_[able].max()
+    agreement = consensus.agreement_
+    (score,) = consensus.follower().agreement_.scores
+    able = [one.unit is None for one in agreement.scores]
+    place = agreement.scores.index(score)
+    assert able[place]
+    assert agreement.weights[place] == agreement.weights[able].max()
+    x = X[0]
+    ends, _ = streamed(consensus.follower().stream(), [x[:9], x[9:]])
+    assert ends == score.segment(x).change_points.tolist()
     members: dict[str, Any] = {
         **METRICS,
         "given": [ml.ChangePointMetricLearner(n_segments="given")],
     }
-    both = ml.Consensus(members, n_folds=2, for_streams=True, verbose=False).fit(X, y)
+    both = ml.Segmenter(members, n_folds=2, for_streams=True, verbose=False).fit(X, y)
     both.stream()  # tuned penalties
-    both.models_[0].min_size = 12
+    scores = [replace(both.agreement_.scores[0], min_size=12), *both.agreement_.scores[1:]]
+    both.agreement_ = replace(both.agreement_, scores=scores)
     with pytest.raises(ValueError, match=r"max_delay of at least 48, four times .* got 40"):
         both.stream(40)
     both.stream(48)
-    X, y = named_recordings(4, 0)
-    frames = FrameClassifier(LogisticRegression(), smoothing="mode")
-    mode = ml.Consensus({"frames": [frames]}, n_folds=2, for_streams=True, verbose=False).fit(X, y)
-    with pytest.raises(ValueError, match=r"3 of frames .*needs smoothing='viterbi'"):
-        mode.stream()
+    cuts = ml.Segmenter({"cuts": [EqualCuts()]}, n_folds=2, verbose=False).fit(X, y)
+    with pytest.raises(ValueError, match=r"3 of cuts .*needs a model with a score"):
+        cuts.stream()
+    with pytest.raises(ValueError, match="needs a model that can follow it, got none"):
+        cuts.follower()
+    filled = ml.Segmenter(METRICS, view=ml.views.Fill(), n_folds=2, verbose=False).fit(X, y)
+    with pytest.raises(ValueError, match=r"needs view=None for a stream, got Fill\(\)"):
+        filled.stream()
 
 
 def test_predictions_of_a_consensus_for_streams_are_close(consensus, follower) -> None:

@@ -1,0 +1,253 @@
+"""The methods of a segmenter whose answers come from an agreement of scores."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.labelings import read_counts, read_known, read_labelings
+from metriclearn.estimators.scores.agreement import (
+    Agreement,
+    BoundaryRates,
+    loss_without_names,
+    shares_of,
+)
+from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
+from metriclearn.estimators.selection.agreement_stream import AgreementStream
+from metriclearn.problem.consensus_form import ConsensusForm
+from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Whole
+from metriclearn.views.gaps import placed, restriction
+from metriclearn.views.plain import rows_of
+
+
+class AgreementSegmenter(Streaming, ComponentParameters):
+    """Predicts with a fitted ``agreement_`` behind a fitted ``view_``, which may be None.
+
+    ``rates_`` are the :class:`BoundaryRates` of recordings that were left out. Subclasses fit all
+    three.
+    """
+
+    agreement_: Agreement
+    rates_: BoundaryRates
+    view_: Any
+    n_features_in_: int
+
+    def features_of(self, X: Any) -> Any:
+        """Compute the rows of recordings that are not tables. A subclass may know how."""
+        return X
+
+    @property
+    def classes_(self) -> NDArray | None:
+        """The sorted names that are predicted, or None."""
+        return self.agreement_.classes
+
+    def read_data(self, X: Any) -> DataSets:
+        """Read new recordings, and check that they have the features of the training data."""
+        missing = getattr(getattr(self, "view_", None), "missing", False)
+        data = read_data_sets(type(self).__name__, self.features_of(X), missing=missing)
+        return check_features(self, data)
+
+    def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
+        """Return the ends of all segments of every recording, including T, as in ruptures.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of such arrays, or paths of files
+        n_segments : int or sequence of int, optional
+            Numbers of segments. Members with a metric get these numbers, too.
+        known : partial labels of each array, optional
+            Partial labels of the new recordings: labels in which −1 means unknown, or
+            :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
+            with these labels.
+        """
+        return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
+
+    def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
+        """Return the name of every sample, (T,). Without names, return segment numbers."""
+
+        def labels(form: ConsensusForm, found: Partition, ends: NDArray) -> NDArray:
+            sizes = np.diff(ends, prepend=0)
+            if isinstance(found, NamedPartition) and self.classes_ is not None:
+                return np.repeat(self.classes_[found.names], sizes)
+            return np.repeat(np.arange(len(ends)), sizes)
+
+        return self._of_each(X, n_segments, known, labels)
+
+    def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
+        """Return the weighted mean of ‖M − N_j‖²_F over all models, for each recording.
+
+        M is the answer, N_j is the prediction of model j, and q_j is its weight. The mean measures
+        how much the models disagree. Suppose that one model is right, and that q_j is the
+        probability of model j. Then the mean is the expected loss of M.
+        """
+        return self._of_each(
+            X, n_segments, known, lambda form, found, ends: loss_without_names(form, found)
+        )
+
+    def boundary_shares(
+        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
+    ) -> Any:
+        """Return the total weight of the models that agree with each predicted change-point.
+
+        A model agrees if it has a change-point within the tolerance. The result for each recording
+        is an array (K−1,) with values from 0 to 1.
+
+        Parameters
+        ----------
+        X, n_segments, known
+            As for :meth:`predict_change_points`.
+        tolerance : int ≥ 0
+            Largest distance, in samples, of change-points that agree.
+        """
+        Whole().check(type(self).__name__, "tolerance", tolerance)
+        return self._of_each(
+            X, n_segments, known, lambda form, found, ends: shares_of(form, found, tolerance)
+        )
+
+    def boundary_probabilities(
+        self, X: Any, n_segments: Any = None, tolerance: int = 0, known: Any = None
+    ) -> Any:
+        """Return the probability that a true change-point is near each predicted one, (K−1,).
+
+        Near means within the tolerance. A logistic regression predicts whether a boundary is true
+        from the log odds of its :meth:`boundary_shares`. The regression is fitted to recordings
+        that were left out in ``fit``, or to those of :meth:`calibrate`. For each recording that was
+        left out, the shares come from the models that were fitted without it.
+
+        Parameters
+        ----------
+        X, n_segments, tolerance, known
+            As for :meth:`boundary_shares`.
+
+        Raises
+        ------
+        ValueError
+            If no fully labeled recording was left out, or if no boundary was found in these
+            recordings.
+        """
+        shares = self.boundary_shares(X, n_segments, tolerance, known)
+        if len(self.rates_.distances) == 0:
+            raise ValueError(
+                f"{type(self).__name__} needs boundaries in recordings left out whose labels are "
+                "all known, to learn probabilities from, but there are none; call calibrate with "
+                "labeled recordings, or use boundary_shares."
+            )
+        if not isinstance(shares, list):
+            return self.rates_.of(shares, tolerance)
+        return [self.rates_.of(one, tolerance) for one in shares]
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn :meth:`boundary_probabilities` from labeled recordings that were not for training.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of such arrays
+        y : (T,) labels or change-points, for each recording
+        """
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True)
+        forms, found, _ = zip(*self.answers(data, None))
+        if self.view_ is not None and hasattr(self.view_, "kept"):
+            truths = list(map(restriction, truths, self.view_.kept(list(data.arrays))))
+        members, weights = [form.members for form in forms], self.agreement_.weights
+        rates = BoundaryRates.learn(found, members, truths, weights)
+        if not len(rates.distances):
+            raise ValueError(
+                f"{type(self).__name__} needs predicted boundaries to calibrate, got one segment "
+                "in every recording; pass recordings with changes."
+            )
+        self.rates_ = rates
+        return self
+
+    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
+        """Return the best segmentation of every recording."""
+        return [
+            NamedPartition(ends, found.names)
+            if isinstance(found, NamedPartition)
+            else Partition(ends=ends)
+            for _, found, ends in self.answers(data, n_segments)
+        ]
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""
+        data = self.read_data(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
+
+    def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
+        data = self.read_data(X)
+        return data.as_passed([result(*one) for one in self.answers(data, n_segments, known)])
+
+    def answers(
+        self, data: DataSets, n_segments: Any, known: Any = None
+    ) -> list[tuple[ConsensusForm, Partition, NDArray]]:
+        """Return for every recording the form of its rows, the best segmentation, and its ends.
+
+        The form and the segmentation are of the rows that the view keeps, the ends of all rows.
+        """
+        who, results = type(self).__name__, []
+        size = self.agreement_.min_size
+        counts = read_counts(who, "n_segments", n_segments, data, optional=True, min_size=size)
+        facts = read_known(who, known, data, self.classes_)
+        for X, count, fact in zip(data.arrays, counts, facts):
+            kept = self.view_.kept([X])[0] if hasattr(self.view_, "kept") else None
+            if kept is not None and fact is not None:
+                seen: Any = restriction(fact, kept)
+                fact = PartialNames(seen, fact.names[kept]) if hasattr(fact, "names") else seen
+            form, found = self.agreement_.answer(rows_of(self.view_, X), count, fact)
+            ends = found.change_points
+            results.append((form, found, ends if kept is None else placed(ends, kept, len(X))))
+        return results
+
+    def stream(self, max_delay: int | None = None) -> SegmenterStream:
+        """Make a stream in which this fitted segmenter finds change-points.
+
+        Parameters
+        ----------
+        max_delay : int, optional
+            A change becomes final after at most this many samples. By default there is no limit:
+            the stream then returns the same segments as :meth:`predict_change_points`.
+
+        Raises
+        ------
+        ValueError
+            If a model needs the whole recording, for example for its features or its penalty. Fit
+            with ``for_streams=True``, or take :meth:`follower`.
+        """
+        check_is_fitted(self)
+        if self.view_ is not None:
+            raise ValueError(
+                f"{type(self).__name__} needs view=None for a stream, got {self.view_!r}; give the "
+                "view to the learners in members."
+            )
+        one = len(self.agreement_.scores) == 1
+        return (SegmenterStream if one else AgreementStream)(self, max_delay).start()
+
+    def stream_score(self) -> Any:
+        """Return the only score, which a stream follows."""
+        score = self.agreement_.scores[0]
+        if (lacking := score.refusal_of_streams()) is not None:
+            raise ValueError(f"{type(self).__name__} needs {lacking}")
+        return score
+
+    def follower(self) -> Self:
+        """Return a segmenter with the best single model that can follow a stream.
+
+        Raises
+        ------
+        ValueError
+            If no model can.
+        """
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.agreement_ = self.agreement_.follower()
+        return other

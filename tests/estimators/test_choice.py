@@ -1,0 +1,124 @@
+"""What Segmenter(combine="best") chooses, and by which data."""
+
+import numpy as np
+import pytest
+
+import metriclearn as ml
+from metriclearn.datasets import make_change_points
+from tests.estimators.test_feature_penalty import TEST, XS, YS
+from tests.estimators.test_segmenter import NAMED, named_recordings
+
+QUICK = {"solver": ml.BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
+STRONG = ml.L1(1e4)
+FEW = {
+    "diagonal": [
+        ml.ChangePointMetricLearner(regularizer=ml.L1(1e-3), **QUICK),
+        ml.ChangePointMetricLearner(regularizer=STRONG, **QUICK),
+    ],
+    "full": [ml.ChangePointMetricLearner(ml.FullMetric(), ml.Trace(1e-3), **QUICK)],
+}
+
+
+def chosen(X, y, groups=None, members=FEW, n_folds=4, **options):
+    segmenter = ml.Segmenter(members, combine="best", n_folds=n_folds, verbose=False, **options)
+    return segmenter.fit(X, y, groups)
+
+
+def test_the_simplest_of_equals_and_the_better_strength() -> None:
+    """Three of fifteen features matter, each on its own: a full metric is no better."""
+    data = make_change_points(6, 150, 15, 3, (3, 5), random_state=0)
+    segmenter = chosen(data.sequences, data.labels)
+    choice, learner = segmenter.choice_, segmenter.learner_
+    assert choice.names[choice.chosen].startswith("diagonal strength 0.001")
+    assert choice.losses.shape == (len(choice.names), 6)
+    best = choice.losses[choice.chosen].mean()
+    worst = choice.losses[["strength 10000" in name for name in choice.names]].mean()
+    assert best < 0.5 * worst
+    assert choice.late == []
+    assert "→" in str(choice)
+    assert np.count_nonzero(np.abs(learner.components_).sum(axis=0)) < 10
+    for X in data.sequences:
+        found = segmenter.predict_change_points(X)
+        np.testing.assert_array_equal(found, learner.predict_change_points(X))
+    assert segmenter.validation_.loss == pytest.approx(best)
+
+
+def test_two_groups_need_more_than_one_standard_error_of_theirs() -> None:
+    """The full metric is better by 1.2 standard errors: Student asks for 1.8 of two values."""
+    data = make_change_points(2, 120, 6, 2, (3, 5), random_state=15)
+    turned = np.linalg.qr(np.random.RandomState(15).randn(6, 6))[0]
+    full = ml.ChangePointMetricLearner(ml.FullMetric(), ml.Trace(1e-2), **QUICK)
+    members = {"diagonal": [ml.ChangePointMetricLearner(regularizer=ml.L1(1e-3), **QUICK)]}
+    arrays = [X @ turned for X in data.sequences]
+    choice = chosen(arrays, data.labels, members=members | {"full": [full]}).choice_
+    losses = {name: row for name, row in zip(choice.names, choice.losses)}
+    best = {
+        family: min((row for name, row in losses.items() if name.startswith(family)), key=np.mean)
+        for family in ("diagonal, penalty tuned on training recordings in", "full, penalty tuned")
+    }
+    excess = np.subtract(*best.values())
+    error = np.std(excess, ddof=1) / np.sqrt(2)
+    assert 1.1 < excess.mean() / error < 1.7
+    assert choice.names[choice.chosen].startswith("diagonal")
+
+
+def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
+    """The first member is fitted even if there is no time; the others are named."""
+    hurried = chosen(XS[:4], YS[:4], seconds=1e-9, n_folds=2)
+    assert hurried.learner_.solution_.reason == "callback"
+    assert list(hurried.learner_.callbacks) == []
+    assert {name.partition(",")[0] for name in hurried.choice_.names} == {"diagonal"}
+    assert "full" in hurried.choice_.late
+    assert "diagonal with penalties of the boundary" in hurried.choice_.late
+
+
+def test_penalties_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) -> None:
+    """Noise of two levels: the penalty has to follow it."""
+    groups = np.repeat(np.arange(4), 2)
+    squared = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(1e-3), **QUICK)
+    segmenter = chosen(XS, YS, groups, {"diagonal": [squared]})
+    assert segmenter.choice_.losses.shape[1] == 4
+    assert any("penalties of the boundary" in name for name in segmenter.choice_.names)
+    loaded = ml.load(ml.save(segmenter, tmp_path / "best.npz"))
+    assert str(loaded.choice_) == str(segmenter.choice_)
+    X = TEST[0][0]
+    np.testing.assert_array_equal(loaded.predict(X), segmenter.predict(X))
+    np.testing.assert_array_equal(
+        loaded.learner_.predict_change_points(X), segmenter.predict_change_points(X)
+    )
+
+
+def test_one_member_of_names_is_chosen_among_others() -> None:
+    X, y = named_recordings(6, 0)
+    best = chosen(X, y, members=NAMED, n_folds=3)
+    assert best.classes_.tolist() == ["sit", "walk"]
+    assert np.mean(np.concatenate(best.predict(X)) == np.concatenate(y)) > 0.8
+    assert not any("variance" in name for name in best.choice_.names if "frames" in name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((XS, YS, [1, 2]), "one group for each"),
+        ((XS, YS, [None, *range(1, len(XS))]), "a number for each of 8 sequence.s., none of them"),
+        ((XS, YS, np.ones((len(XS), 2))), "needs groups=.…. with a name or a number for each"),
+        ((XS, YS, 3), "needs groups=.…. with a name or a number for each of 8"),
+    ],
+)
+def test_what_cannot_be_divided_is_told(arguments, sentence) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        chosen(*arguments)
+
+
+def test_a_single_group_has_one_whitened_metric_and_says_so() -> None:
+    for data in ((XS[0], YS[0]), (XS, YS, np.zeros(len(XS)))):
+        with pytest.warns(UserWarning, match="given a single group, so nothing can be left out"):
+            alone = ml.Segmenter(verbose=False).fit(*data)
+        assert isinstance(alone.learner_, ml.WhitenedMetricLearner)
+        assert alone.cross_fit_ is None
+        found = alone.predict_change_points(XS[1])
+        np.testing.assert_array_equal(found, alone.learner_.predict_change_points(XS[1]))
+        with pytest.raises(ValueError, match="call calibrate with labeled recordings"):
+            alone.boundary_probabilities(XS[1])
+        rates = alone.calibrate(XS, YS).boundary_probabilities(XS[1], tolerance=3)
+        assert len(rates) == len(found) - 1
