@@ -8,9 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
+from metriclearn.apps.console.live import live_segments
 from metriclearn.baselines import FrameClassifier
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.selection.live import live_segments
 from tests.budget import examples
 from tests.estimators.test_consensus import NAMED, NEW, named_recordings
 from tests.estimators.test_stream import (

@@ -1,6 +1,6 @@
 """Label Studio: a backend that learns from submitted annotations, and import and export of tasks.
 
-    python -m metriclearn.integrations.label_studio serve FOLDER
+    python -m metriclearn.apps.label_studio serve FOLDER
 
 The other commands are ``read`` and ``write``. The backend answers the requests of label-studio-ml
 (/health, /setup, /predict, /webhook).
@@ -21,6 +21,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import metriclearn
+from metriclearn.apps.label_studio.tasks import (
+    Clock,
+    Interface,
+    read_tasks,
+    recording_name,
+    regions_of,
+    write_tasks,
+)
 from metriclearn.datasets.annotations import Segment, save_segments
 from metriclearn.datasets.files import finite_values, read_text_table
 from metriclearn.datasets.formats import read_labels
@@ -30,14 +38,6 @@ from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.scores.confidence import uncalibrated
 from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
-from metriclearn.integrations.label_studio_json import (
-    Clock,
-    Interface,
-    read_tasks,
-    recording_name,
-    regions_of,
-    write_tasks,
-)
 from metriclearn.running.atomic import locked, reading, replacing
 from metriclearn.running.command_line import command_line
 from metriclearn.running.extras import optional
@@ -100,7 +100,7 @@ class Backend:
 
     Examples
     --------
-    >>> from metriclearn.integrations.label_studio import Backend
+    >>> from metriclearn.apps.label_studio import Backend
     >>> backend = Backend("recordings")  # doctest: +SKIP
     >>> backend.fit("ANNOTATION_CREATED", event)  # doctest: +SKIP
     """
@@ -429,9 +429,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Connect metriclearn with Label Studio.
 
     examples:
-      python -m metriclearn.integrations.label_studio serve recordings
-      python -m metriclearn.integrations.label_studio read export.json --out recordings/segments.csv
-      python -m metriclearn.integrations.label_studio write new.segments.csv --config config.xml \\
+      python -m metriclearn.apps.label_studio serve recordings
+      python -m metriclearn.apps.label_studio read export.json --out recordings/segments.csv
+      python -m metriclearn.apps.label_studio write new.segments.csv --config config.xml \\
           --out tasks.json
     """
     parser = command_line("label_studio", main, (serve, read, write), metriclearn.__version__)
@@ -511,7 +511,3 @@ def write(
     with replacing(out) as stream:
         stream.write(json.dumps(tasks, indent=1).encode())
     print(f"{out}: {len(tasks)} tasks")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

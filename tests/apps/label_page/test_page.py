@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from metriclearn.__main__ import main
+from metriclearn.apps.console.commands import main
 from metriclearn.datasets.annotations import read_segments
-from tests.annotate.browsing import SECONDS, Page, write_table
+from tests.apps.label_page.browsing import SECONDS, Page, write_table
 from tests.features.sounds import write_video
 
 pytest.importorskip("soundfile", reason="needs the extra audio")

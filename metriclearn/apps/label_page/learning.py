@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
-from metriclearn.annotate.naming import Names, names_of_rows
-from metriclearn.annotate.project import Annotation, Project, partial_labels
-from metriclearn.annotate.shown import exact_times
-from metriclearn.annotate.signals import Recording
-from metriclearn.annotate.suggest import LabeledRecordings
+from metriclearn.apps.label_page.project import Annotation, Project, partial_labels
+from metriclearn.apps.label_page.row_names import Names, names_of_rows
+from metriclearn.apps.label_page.shown import exact_times
+from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.scores.confidence import Calibration, uncalibrated
+from metriclearn.estimators.selection.suggest import LabeledRecordings
 from metriclearn.indices.boundaries import match
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty

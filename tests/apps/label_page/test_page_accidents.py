@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.annotate.browsing import RATE, SECONDS, Page
+from tests.apps.label_page.browsing import RATE, SECONDS, Page
 
 _KEY = """
 const [key, place, options] = arguments;

@@ -18,8 +18,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import metriclearn as ml
-from metriclearn import __main__ as cli
-from metriclearn.__main__ import main
+from metriclearn.apps.console import commands as cli
+from metriclearn.apps.console.commands import main
 from metriclearn.datasets.annotations import read_segments, row_labels, save_segments
 from metriclearn.datasets.formats import write_file
 from metriclearn.running.extras import install, optional
@@ -727,7 +727,7 @@ def test_page_of_the_console_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By default fit learns all families, and shows its progress on a terminal."""
-    page = (Path(__file__).parents[1] / "docs" / "console.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "console.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     progress = ""

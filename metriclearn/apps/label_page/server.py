@@ -23,10 +23,9 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
-from metriclearn.annotate.address import Address
-from metriclearn.annotate.guard import HEADERS, Guard, Refusal, answer
-from metriclearn.annotate.learning import Loop
-from metriclearn.annotate.project import (
+from metriclearn.apps.label_page.address import Address
+from metriclearn.apps.label_page.learning import Loop
+from metriclearn.apps.label_page.project import (
     MOST_LABELS,
     TABLE,
     UNKNOWN,
@@ -40,8 +39,9 @@ from metriclearn.annotate.project import (
     segments_of,
     tiers_of,
 )
-from metriclearn.annotate.shown import divided_segments, merged_segments
-from metriclearn.annotate.signals import BINS, Recording, open_recordings
+from metriclearn.apps.label_page.shown import divided_segments, merged_segments
+from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
+from metriclearn.apps.web import HEADERS, Guard, Refusal, answer
 from metriclearn.datasets.annotations import (
     Segment,
     named_as,
@@ -124,7 +124,7 @@ class Page:
         name = request.path_params.get("file", "index.html")
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
-        return _STATIC[name], (files("metriclearn.annotate") / "static" / name).read_bytes()
+        return _STATIC[name], (files("metriclearn.apps.label_page") / "static" / name).read_bytes()
 
     def state(self, request: Any, body: bytes) -> Any:
         """Send what the page needs at its start: recordings, formats, tiers and annotations."""

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from metriclearn.annotate.learning import Check
-from tests.annotate.browsing import SECONDS, Page, write_table
+from metriclearn.apps.label_page.learning import Check
+from tests.apps.label_page.browsing import SECONDS, Page, write_table
 
 CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
 

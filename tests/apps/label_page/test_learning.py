@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn.annotate.learning import Check, Given, Group, Model
-from metriclearn.annotate.project import Annotation, partial_labels, read_annotations
-from metriclearn.annotate.signals import Recording
+from metriclearn.apps.label_page.learning import Check, Given, Group, Model
+from metriclearn.apps.label_page.project import Annotation, partial_labels, read_annotations
+from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets.annotations import row_labels
 from metriclearn.estimators.scores.segment_score import SegmentScore
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from metriclearn.__main__ import main
-from metriclearn.annotate.project import tiers_of
-from metriclearn.annotate.server import open_page
+from metriclearn.apps.console.commands import main
+from metriclearn.apps.label_page.project import tiers_of
+from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets.annotations import read_segments
-from tests.annotate.test_server import SEGMENTS, TOKEN, Server
+from tests.apps.label_page.test_server import SEGMENTS, TOKEN, Server
 
 WORDS = [
     {"start": 0.0, "end": 4.0, "kind": "segment", "label": "yes"},

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from metriclearn import NO_CHANGE, ChangePointMetricLearner, PartialPartition, Region
-from metriclearn.annotate import labeled_stretches, suggest
+from metriclearn import (
+    NO_CHANGE,
+    ChangePointMetricLearner,
+    PartialPartition,
+    Region,
+    labeled_stretches,
+    suggest,
+)
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 

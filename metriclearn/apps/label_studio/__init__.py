@@ -1,4 +1,4 @@
-"""The page of ``metriclearn label``, and suggestions of stretches to label next."""
+"""Label Studio: a backend that learns from annotations, and import and export of its tasks."""
 
 import lazy_loader
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 import metriclearn
+from metriclearn.apps.label_studio import Backend, read_tasks, write_tasks
+from metriclearn.apps.label_studio.backend import application, main
 from metriclearn.datasets.annotations import read_segments, save_segments
-from metriclearn.integrations.label_studio import Backend, application, main
-from metriclearn.integrations.label_studio_json import read_tasks, write_tasks
-from tests.serving import serving
+from tests.apps.serving import serving
 
 SOUND = """<View><Labels name="label" toName="audio"><Label value="speech"/><Label value="music"/>
 </Labels><Audio name="audio" value="$audio"/></View>"""

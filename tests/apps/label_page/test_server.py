@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import metriclearn
-from metriclearn.__main__ import main
-from metriclearn.annotate.project import read_annotations, read_project
-from metriclearn.annotate.server import application, open_page
-from metriclearn.annotate.signals import open_recordings
+from metriclearn.apps.console.commands import main
+from metriclearn.apps.label_page.project import read_annotations, read_project
+from metriclearn.apps.label_page.server import application, open_page
+from metriclearn.apps.label_page.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.media.audio import AudioFeatures
+from tests.apps.serving import serving
 from tests.features.sounds import write_video
-from tests.serving import serving
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -453,7 +453,7 @@ def test_learning_goes_on_if_nothing_could_be_compiled_before(
     def failing() -> None:
         raise RuntimeError("cannot cache function")
 
-    monkeypatch.setattr("metriclearn.annotate.learning.compile_programs", failing)
+    monkeypatch.setattr("metriclearn.apps.label_page.learning.compile_programs", failing)
     server.page.loop.thread.start()
     deadline = time.monotonic() + 60
     while server.page.loop.learned.get("busy", True) and time.monotonic() < deadline:

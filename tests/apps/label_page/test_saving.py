@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from metriclearn.annotate.address import FILE, Address
-from metriclearn.annotate.project import Annotation, Project, read_annotations
-from metriclearn.annotate.server import open_page, serve
+from metriclearn.apps.label_page.address import FILE, Address
+from metriclearn.apps.label_page.project import Annotation, Project, read_annotations
+from metriclearn.apps.label_page.server import open_page, serve
 from metriclearn.datasets.annotations import read_segments
-from tests.annotate.test_server import SEGMENTS, TOKEN, Server, two_tables
+from tests.apps.label_page.test_server import SEGMENTS, TOKEN, Server, two_tables
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -31,7 +31,7 @@ pytest.importorskip("starlette", reason="needs the extra label")
 _PROCESS = """
 import sys
 from pathlib import Path
-from metriclearn.annotate.project import Annotation, Conflict, Project
+from metriclearn.apps.label_page.project import Annotation, Conflict, Project
 project = Project(Path(sys.argv[1]), {"one": 100.0, "two": 100.0}).load()
 print("ready", flush=True)
 sys.stdin.readline()

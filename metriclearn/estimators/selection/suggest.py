@@ -59,7 +59,7 @@ class Suggestion(NamedTuple):
 
     Examples
     --------
-    >>> from metriclearn.annotate import Suggestion
+    >>> from metriclearn import Suggestion
     >>> Suggestion(recording=0, start=100, stop=150, gain=1.0).start
     100
     """
@@ -185,7 +185,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn.annotate import labeled_stretches
+    >>> from metriclearn import labeled_stretches
     >>> X, y = np.zeros((10, 2)), np.array([0, 0, 0, 1, 1, -1, -1, -1, -1, -1])
     >>> arrays, truths = labeled_stretches([X], [y])
     >>> arrays[0].shape, truths[0].change_points.tolist()
@@ -260,7 +260,7 @@ def suggest(
 
     Examples
     --------
-    >>> from metriclearn.annotate import suggest
+    >>> from metriclearn import suggest
     >>> from metriclearn.datasets import make_change_points
     >>> recordings = make_change_points(random_state=0).sequences
     >>> [stretch.stop - stretch.start for stretch in suggest(recordings, length=40, n=3)]

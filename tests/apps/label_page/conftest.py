@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.annotate.browsing import RATE
+from tests.apps.label_page.browsing import RATE
+from tests.apps.serving import needs_label
 from tests.processes import PROCESSES, run_console
-from tests.serving import needs_label
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def serve() -> Iterator[Callable[..., tuple[Any, str]]]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Any]:
-    from tests.annotate.test_server import running, two_tables
+    from tests.apps.label_page.test_server import running, two_tables
 
     yield from running(two_tables(tmp_path))
 
@@ -44,6 +44,6 @@ def server(tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A server for requests that it refuses: its folder stays as it is."""
-    from tests.annotate.test_server import running, two_tables
+    from tests.apps.label_page.test_server import running, two_tables
 
     yield from running(two_tables(tmp_path_factory.mktemp("untouched")))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metriclearn.annotate.project import UNKNOWN, Annotation, read_annotations
-from metriclearn.annotate.shown import divided_segments, exact_times, merged_segments
+from metriclearn.apps.label_page.project import UNKNOWN, Annotation, read_annotations
+from metriclearn.apps.label_page.shown import divided_segments, exact_times, merged_segments
 from metriclearn.datasets.annotations import read_segments
-from tests.annotate.test_server import FORMATS, TOKEN, running, two_tables
+from tests.apps.label_page.test_server import FORMATS, TOKEN, running, two_tables
 
 # the model's rows are 0.1 s long, and the signal changes at 3.0 and 5.5 s
 EXACT = [

@@ -12,14 +12,14 @@ import pytest
 
 import metriclearn
 from metriclearn import ChangePointMetricLearner, RecordingSegmenter
-from metriclearn.__main__ import main
-from metriclearn.datasets import LabeledSequences, read_segments
-from metriclearn.estimators.selection.live import (
+from metriclearn.apps.console.commands import main
+from metriclearn.apps.console.live import (
     live_segments,
     pulse_code,
     sound_rows,
     table_rows,
 )
+from metriclearn.datasets import LabeledSequences, read_segments
 from tests.processes import PROCESSES, run_console
 
 NAMES = ("idle", "wash", "idle", "spin", "wash")

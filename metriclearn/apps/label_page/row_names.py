@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from metriclearn.annotate.project import Annotation, row_at
-from metriclearn.annotate.signals import Recording
+from metriclearn.apps.label_page.project import Annotation, row_at
+from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators.names.emissions import discriminant
 from metriclearn.views.neighbors import StandardWindows
 

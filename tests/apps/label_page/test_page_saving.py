@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.annotate.browsing import SECONDS, Page, write_table
+from tests.apps.label_page.browsing import SECONDS, Page, write_table
 
 
 @pytest.fixture
