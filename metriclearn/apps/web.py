@@ -1,16 +1,17 @@
-"""Let only the label page use its server: a request must be small and have the right token."""
+"""The guard of web applications: which requests they get, and how results and errors are answered.
+
+Starlette is imported where it is used.
+"""
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass
-from html import escape
+from abc import ABC, abstractmethod
+from asyncio import iscoroutinefunction
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from metriclearn.running.extras import optional
-from metriclearn.running.requests import TooLong, read_body
 
-_LARGEST_BODY = 4_000_000  # bytes
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; "
@@ -19,43 +20,44 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-_WRONG_TOKEN = (
-    "This address is not valid, or no longer. Open the address that metriclearn label printed; if "
-    "the command is not running, start it again."
+# Errors that contents of a request cause, such as JSON of many levels or integers of many digits.
+_REFUSED = (
+    *(ArithmeticError, AttributeError, ImportError, LookupError),
+    *(OSError, RecursionError, TypeError, ValueError),
 )
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Not available</title></head>
-<body style="font: 1.1rem/1.5 system-ui, sans-serif; max-width: 36rem; margin: 4rem auto">
-<h1 style="font-size: 1.4rem">This page is not available</h1>
-<p>{}</p>
-<p>Annotations that were not saved yet are kept in this browser, and are sent once the page of their
-folder is open again.</p></body></html>
-"""
 
 
 class Refusal(Exception):
-    """An error that is sent to the page: an HTTP status below 500 and a one-sentence message."""
+    """An error that is sent as an answer: an HTTP status below 500 and a one-sentence message."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
 
 
-@dataclass
-class Guard:
-    """ASGI middleware that checks host, origin, token and size of every request.
+class Guard(ABC):
+    """ASGI middleware that checks every request, and reads its body, before the application does.
 
-    Other web pages in the same browser can send requests to any port of this computer, but they do
-    not have the token. The check of the host and origin headers also excludes other host names that
-    point to 127.0.0.1 (DNS rebinding).
+    Other web pages in the same browser can send requests to any port of this computer. A subclass
+    tells them apart.
+
+    Parameters
+    ----------
+    app : ASGI application
+    largest : int
+        Most bytes of a body.
     """
 
-    app: Any
-    port: int
-    token: str
-    code: str = ""  # leads to the page instead of the token, once
+    def __init__(self, app: Any, largest: int) -> None:
+        self.app, self.largest = app, largest
+
+    @abstractmethod
+    def checked(self, scope: Mapping[str, Any], headers: Mapping[str, list[str]]) -> Any:
+        """Return the scope that the application gets, or a response. Raise a Refusal otherwise."""
+
+    def refused(self, scope: Mapping[str, Any], refusal: Refusal) -> Any:
+        """Turn an error into a response."""
+        return answer({"error": str(refusal)}, refusal.status)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass valid requests on. Answer other requests with a status 4xx and a sentence."""
@@ -65,52 +67,59 @@ class Guard:
             else:
                 await send({"type": "websocket.close"})  # refused with 403
             return
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
         try:
-            self._check(scope)
-            body = await read_body(scope, receive, _LARGEST_BODY)
-        except (Refusal, TooLong) as error:
-            refusal = error if isinstance(error, Refusal) else Refusal(413, str(error))
-            await _refused(scope, refusal)(scope, receive, send)
+            found = self.checked(scope, headers)
+            body = await self._body(headers, receive)
+        except Refusal as refusal:
+            found = self.refused(scope, refusal)
+        if not isinstance(found, Mapping):
+            await found(scope, receive, send)
             return
-        if not scope["path"].startswith(f"/{self.token}/"):  # without its last character, or a code
-            if scope["path"] != f"/{self.token}":
-                self.code = ""
-            redirect = optional("starlette.responses", "label").RedirectResponse
-            await redirect(f"/{self.token}/", headers=HEADERS)(scope, receive, send)
-            return
-        scope = {**scope, "path": scope["path"][len(self.token) + 1 :]}
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def replay() -> Any:
             return next(given, None) or await receive()
 
-        await self.app(scope, replay, send)
+        await self.app(found, replay, send)
 
-    def _check(self, scope: Any) -> None:
-        headers: dict[bytes, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name, []).append(value.decode("latin-1"))
-        hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
-        if len(headers.get(b"host", [])) != 1 or headers[b"host"][0] not in hosts:
-            raise Refusal(403, "This server answers only requests to the address it printed.")
-        if not set(headers.get(b"origin", [])) <= {f"http://{host}" for host in hosts}:
-            raise Refusal(403, "Other pages may not use this server.")
-        first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
-        valid = [self.token] + ([self.code] if self.code else [])
-        if not any(secrets.compare_digest(first.encode(), one.encode()) for one in valid):
-            raise Refusal(403, _WRONG_TOKEN)
-
-
-def _refused(scope: Any, refusal: Refusal) -> Any:
-    """Turn an error into a response: a page if the browser accepts one, otherwise JSON."""
-    accepted = dict(scope["headers"]).get(b"accept", b"")
-    if scope["method"] != "GET" or b"text/html" not in accepted:
-        return answer({"error": str(refusal)}, refusal.status)
-    html = optional("starlette.responses", "label").HTMLResponse
-    return html(_PAGE.format(escape(str(refusal))), refusal.status, HEADERS)
+    async def _body(
+        self, headers: Mapping[str, list[str]], receive: Callable[[], Awaitable[Any]]
+    ) -> bytes:
+        """Read the body. A body that is too large is refused before it is read, if possible."""
+        said = headers.get("content-length", ["0"])[-1]
+        body, is_long = b"", not said.isdigit() or len(said) > 20 or int(said) > self.largest
+        while not is_long:
+            message = await receive()
+            body += message.get("body", b"")
+            is_long = len(body) > self.largest  # chunked requests have no content-length
+            if not message.get("more_body"):
+                return body
+        raise Refusal(413, f"A request may have at most {self.largest} bytes.")
 
 
 def answer(content: Any, status: int = 200) -> Any:
     """Make a JSON response."""
+    return optional("starlette.responses", "label").JSONResponse(content, status, HEADERS)
+
+
+async def answered(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function of an application, in a thread unless it is a coroutine, and answer.
+
+    A dictionary is sent as JSON, and a pair is a media type and bytes. Errors that the contents of
+    a request cause are sent as a status 4xx and a sentence.
+    """
     responses = optional("starlette.responses", "label")
-    return responses.JSONResponse(content, status, HEADERS)
+    in_thread = optional("starlette.concurrency", "label").run_in_threadpool
+    try:
+        is_async = iscoroutinefunction(function)
+        result = await (function(*given) if is_async else in_thread(function, *given))
+    except Refusal as refusal:
+        return answer({"error": str(refusal)}, refusal.status)
+    except _REFUSED as error:
+        return answer({"error": " ".join(str(error).split())}, 422)
+    if isinstance(result, tuple):
+        return responses.Response(result[1], media_type=result[0], headers=HEADERS)
+    return answer(result) if isinstance(result, dict) else result

@@ -23,7 +23,7 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
-from metriclearn.apps.label_page.address import Address
+from metriclearn.apps.label_page.address import Address, TokenGuard
 from metriclearn.apps.label_page.learning import Loop
 from metriclearn.apps.label_page.project import (
     MOST_LABELS,
@@ -41,7 +41,7 @@ from metriclearn.apps.label_page.project import (
 )
 from metriclearn.apps.label_page.shown import divided_segments, merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
-from metriclearn.apps.web import HEADERS, Guard, Refusal, answer
+from metriclearn.apps.web import HEADERS, Refusal, answer, answered
 from metriclearn.datasets.annotations import (
     Segment,
     named_as,
@@ -226,6 +226,8 @@ class Page:
         except Conflict as conflict:
             self.loop.wake()  # learn from the changes made elsewhere, too
             return answer({"error": str(conflict), **self.annotated()}, 409)
+        except OSError as error:
+            raise Refusal(422, f"Not saved: {error}") from error
         self.loop.wake()
         return {"revision": number}
 
@@ -401,32 +403,14 @@ def _named(tables: dict[str, list[Segment]]) -> dict[str, list[Segment]]:
 def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
     """Make an endpoint for starlette that calls a method of the page of the requested tier.
 
-    The method runs in a thread unless it is a coroutine. If it raises an error, the response has a
-    status 4xx and a sentence.
+    The method runs in a thread unless it is a coroutine.
     """
-    concurrency = optional("starlette.concurrency", "label")
-    responses = optional("starlette.responses", "label")
 
     async def endpoint(request: Any) -> Any:
-        try:
-            page, body = tiers.get(request.path_params.get("tier", "")), await request.body()
-            if page is None:
-                raise Refusal(404, "There is no such tier.")
-            if asyncio.iscoroutinefunction(function):
-                return await function(page, request, body)
-            result = await concurrency.run_in_threadpool(function, page, request, body)
-        except Refusal as refusal:
-            return answer({"error": str(refusal)}, refusal.status)
-        except (ValueError, ImportError) as error:
-            return answer({"error": " ".join(str(error).split())}, 422)
-        except OSError as error:
-            what = "Not saved: " if request.method == "PUT" else ""
-            return answer({"error": f"{what}{error}"}, 422)
-        if isinstance(result, dict):
-            return answer(result)
-        if isinstance(result, tuple):
-            return responses.Response(result[1], media_type=result[0], headers=HEADERS)
-        return result
+        page = tiers.get(request.path_params.get("tier", ""))
+        if page is None:
+            return answer({"error": "There is no such tier."}, 404)
+        return await answered(function, page, request, await request.body())
 
     return endpoint
 
@@ -530,10 +514,10 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     return page
 
 
-def application(page: Page, port: int, token: str) -> Guard:
+def application(page: Page, port: int, token: str) -> TokenGuard:
     """Make the ASGI application of a page. A guard checks all requests first."""
     starlette = optional("starlette.applications", "label").Starlette(routes=page.routes())
-    return Guard(starlette, port, token)
+    return TokenGuard(starlette, port, token)
 
 
 def serve(page: Page, port: int | None = None, check: bool = False, browser: bool = True) -> None:

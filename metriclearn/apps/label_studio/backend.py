@@ -29,6 +29,7 @@ from metriclearn.apps.label_studio.tasks import (
     regions_of,
     write_tasks,
 )
+from metriclearn.apps.web import Guard, Refusal, answer, answered
 from metriclearn.datasets.annotations import Segment, save_segments
 from metriclearn.datasets.files import finite_values, read_text_table
 from metriclearn.datasets.formats import read_labels
@@ -42,15 +43,9 @@ from metriclearn.running.atomic import locked, reading, replacing
 from metriclearn.running.command_line import command_line
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import Positive, needs
-from metriclearn.running.requests import TooLong, read_body
 
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
-# Errors that contents of a request cause, such as JSON of many levels or integers of many digits.
-_REFUSED: tuple[type[Exception], ...] = (
-    *(ArithmeticError, AttributeError, ImportError, LookupError),
-    *(OSError, RecursionError, TypeError, ValueError),
-)
 _UNKNOWN = "unknown"  # label of time in no region
 _LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 _EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINING")
@@ -359,17 +354,25 @@ def _predicted(one: Task, model: RecordingSegmenter, interface: Interface) -> di
     return {"result": regions, "score": float(np.mean(likely)) if len(likely) else 1.0}
 
 
-def application(backend: Backend) -> Any:
-    """Make the ASGI application. Learning runs in a thread, one project after the other.
+class _JsonGuard(Guard):
+    """Keeps web pages away: they send an Origin header, or cannot send JSON to another site.
 
-    Requests must have the content type JSON, which pages of other sites cannot send. Requests must
-    not have an Origin header. Requests from web pages have such a header, even if the page comes
-    from a foreign domain name that points to this computer (DNS rebinding).
+    An Origin header is also sent by a page of a foreign domain name that points to this computer
+    (DNS rebinding).
     """
-    starlette = optional("starlette.applications", "label")
+
+    def checked(self, scope: Mapping[str, Any], headers: Mapping[str, list[str]]) -> Any:
+        if scope["method"] == "POST":
+            if "origin" in headers:
+                raise Refusal(403, "Web pages may not use this backend.")
+            if headers.get("content-type", [""])[-1].partition(";")[0] != "application/json":
+                raise Refusal(415, "The content type needs to be application/json.")
+        return scope
+
+
+def application(backend: Backend) -> Any:
+    """Make the ASGI application. Learning runs in a thread, one project after the other."""
     Route = optional("starlette.routing", "label").Route
-    answer = optional("starlette.responses", "label").JSONResponse
-    in_thread = optional("starlette.concurrency", "label").run_in_threadpool
     pool, waiting = ThreadPoolExecutor(1), set[str]()
 
     def learn(project: str) -> None:
@@ -380,40 +383,33 @@ def application(backend: Backend) -> Any:
             result = {"waiting": str(error)}
         _LOGGER.info("Project %s: %s", project, result)
 
-    def webhook(given: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    def webhook(given: Mapping[str, Any]) -> Any:
         if not backend.keep(str(given.get("action")), given):
-            return {"status": "Unknown event"}, 200
+            return {"status": "Unknown event"}
         project = _project(given)
         if project not in waiting:
             waiting.add(project)
             pool.submit(learn, project)
-        return {"status": "ok"}, 201
+        return answer({"status": "ok"}, 201)
 
-    def setup(given: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    def setup(given: Mapping[str, Any]) -> dict[str, Any]:
         Interface.read(str(given.get("schema")))
-        return {"model_version": backend.version(given.get("project"))}, 200
+        return {"model_version": backend.version(given.get("project"))}
 
-    def predict(given: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    def predict(given: Mapping[str, Any]) -> dict[str, Any]:
         tasks, project = given.get("tasks") or [], _project(given)
         results = backend.predict(tasks, str(given.get("label_config")), project)
-        return {"results": results, "model_version": backend.version(project)}, 200
+        return {"results": results, "model_version": backend.version(project)}
 
-    def endpoint(function: Callable[[Mapping[str, Any]], tuple[dict[str, Any], int]]) -> Any:
+    def endpoint(function: Callable[[Mapping[str, Any]], Any]) -> Any:
+        def called(body: bytes) -> Any:
+            given = json.loads(body)
+            if not isinstance(given, Mapping):
+                raise ValueError("A request needs to be a JSON object.")
+            return function(given)
+
         async def asked(request: Any) -> Any:
-            if "origin" in request.headers:
-                return answer({"error": "Web pages may not use this backend."}, 403)
-            if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-                return answer({"error": "The content type needs to be application/json."}, 415)
-            try:
-                given = json.loads(await read_body(request.scope, request.receive, _LARGEST_BODY))
-                if not isinstance(given, Mapping):
-                    raise ValueError("A request needs to be a JSON object.")
-                content, status = await in_thread(function, given)
-            except TooLong as error:
-                return answer({"error": str(error)}, 413)
-            except _REFUSED as error:
-                return answer({"error": " ".join(str(error).split())}, 422)
-            return answer(content, status)
+            return await answered(called, await request.body())
 
         return asked
 
@@ -422,7 +418,9 @@ def application(backend: Backend) -> Any:
 
     posts = {"/setup": setup, "/predict": predict, "/webhook": webhook}
     routes = [Route(path, endpoint(one), methods=["POST"]) for path, one in posts.items()]
-    return starlette.Starlette(routes=[*routes, Route("/", health), Route("/health", health)])
+    routes += [Route("/", health), Route("/health", health)]
+    starlette = optional("starlette.applications", "label").Starlette(routes=routes)
+    return _JsonGuard(starlette, _LARGEST_BODY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
