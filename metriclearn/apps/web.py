@@ -10,7 +10,7 @@ from asyncio import iscoroutinefunction
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from metriclearn.running.extras import optional
+from metriclearn.running import optional, sentence
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -119,7 +119,7 @@ async def answered(function: Callable[..., Any], *given: Any) -> Any:
     except Refusal as refusal:
         return answer({"error": str(refusal)}, refusal.status)
     except _REFUSED as error:
-        return answer({"error": " ".join(str(error).split())}, 422)
+        return answer({"error": sentence(error)}, 422)
     if isinstance(result, tuple):
         return responses.Response(result[1], media_type=result[0], headers=HEADERS)
     return answer(result) if isinstance(result, dict) else result

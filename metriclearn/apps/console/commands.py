@@ -1,9 +1,7 @@
 """The command ``metriclearn``, or ``python -m metriclearn``: learn, segment, compare, inspect.
 
-The exit status is 0 if all went well, 1 after an error that the user can fix (with a message of one
-sentence), 2 for a wrong command line, and 130 if interrupted. ``--help`` of a command shows the
-docstring of its function and the annotations of the parameters. Keyword-only parameters are
-options.
+``--help`` of a command shows the docstring of its function and the annotations of the parameters.
+Keyword-only parameters are options.
 """
 
 from __future__ import annotations
@@ -19,12 +17,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
-from metriclearn.running.command_line import command_line, counted, noting_interruptions
-from metriclearn.running.extras import install
+from metriclearn import datasets, running
+from metriclearn.running import FIXABLE, counted, install, run_program, sentence
 
 if TYPE_CHECKING:
-    from metriclearn.datasets.annotations import Segment
-    from metriclearn.running.times import Times
+    from metriclearn.datasets import Segment
 
 Cache = Annotated[Path | None, "folder to keep computed features in"]
 Features = Annotated[
@@ -62,7 +59,6 @@ Tolerance = Annotated[
     "least one row",
 ]
 _CSV = "*.[cC][sS][vV]"
-_ERRORS = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,30 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
       metriclearn compare truth.csv new.segments.csv
       metriclearn info songs.model
     """
-    interruptions: list[int] = []
-    try:
-        with noting_interruptions(interruptions), warnings.catch_warnings():
-            notes: set[str] = set()  # print each once, although several folds may warn
-            warnings.showwarning = lambda message, *_: _note(str(message), notes)
-            commands = (label, fit, segment, compare, info)
-            parser = command_line("metriclearn", main, commands, metriclearn.__version__)
-            options = vars(parser.parse_args(arguments))
-            options.pop("run")(**options)
-    except (Exception, KeyboardInterrupt) as error:
-        if interruptions or isinstance(error, KeyboardInterrupt):
-            print("Interrupted. No file was left incomplete.", file=sys.stderr)
-            return 130
-        if not isinstance(error, _ERRORS):
-            raise
-        print(f"Error: {_sentence(error)}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _note(text: str, notes: set[str]) -> None:
-    if text not in notes:
-        print(f"Note: {text}", file=sys.stderr)
-    notes.add(text)
+    commands = (label, fit, segment, compare, info)
+    return run_program("metriclearn", main, commands, metriclearn.__version__, arguments)
 
 
 def fit(
@@ -142,14 +116,10 @@ def fit(
       metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
     from metriclearn.apps.label_page.project import page_settings
-    from metriclearn.datasets.annotations import read_groups
-    from metriclearn.datasets.files import load_files
-    from metriclearn.datasets.recordings import load_tables
-    from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter, in_words
-    from metriclearn.running.atomic import writable
+    from metriclearn.estimators.selection.recording_segmenter import in_words
 
-    writable(out)  # before anything is learned
-    extractor = None
+    running.writable(out)  # before anything is learned
+    extractor, options = None, dict[str, Any]()
     page = page_settings(folder, segments, features)  # of metriclearn label
     features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
     unknown = unknown or page[3]
@@ -159,19 +129,21 @@ def fit(
     times, rate = _times_of("fit", folder, given, rate, segments)
     if features == "tables":
         _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
-        data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap, times=times)
+        options = {"ignore": left_out, "gap": gap, "times": times}
+        data = datasets.load_tables(folder, rate or 1.0, segments, **options)
     elif recorded:
         _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
-        data = load_files(folder, label or "label", _CSV, ignore=left_out)
+        data = datasets.load_files(folder, label or "label", _CSV, ignore=left_out)
     if groups is not None:
-        data = replace(data, groups=read_groups(groups, data.names))
+        data = replace(data, groups=datasets.read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
-    model.set_params(time=given).fit(data).save(out)
+    options = {"rate": rate or 1.0, "time": given, "tolerance": tolerance}
+    model = metriclearn.RecordingSegmenter(extractor, learner, **options).fit(data)
+    model.save(out)
     _print(in_words(model))
     print(f"Model: {out}")
 
@@ -217,8 +189,6 @@ def segment(
       metriclearn segment new.wav --model interviews.model --formats elan
       tail -n +1 -f growing.csv | metriclearn segment - --model machines.model
     """
-    from metriclearn.datasets.annotations import named_as
-    from metriclearn.datasets.formats import read_labels
 
     segmenter = metriclearn.load(model)
     if files == [Path("-")]:
@@ -233,17 +203,18 @@ def segment(
     paths = _to_segment(files, segmenter.extractor is None)
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
-    true = {} if truth is None else named_as(read_labels(truth), [path.stem for path in paths])
+    stems = [path.stem for path in paths]
+    true = {} if truth is None else datasets.named_as(datasets.read_labels(truth), stems)
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
     failed = 0
     for path, target in zip(paths, targets):
         try:
             found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), cache)
-        except _ERRORS as error:
+        except FIXABLE as error:
             if len(paths) == 1:
                 raise
-            print(f"Error: {_sentence(error)}", file=sys.stderr)
+            print(f"Error: {sentence(error)}", file=sys.stderr)
             failed += 1
             continue
         if len(paths) == 1:
@@ -311,13 +282,11 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    from metriclearn.datasets.annotations import covering, named_as, numbered, typical_tolerance
-    from metriclearn.indices.summary import compare_times
 
     times, rate = _times_of("compare", truth, None if rate else time, rate)
     left_out = [column for column in (time, *(ignore or [])) if column]
     true = _segments_of(truth, label, rate, left_out, times)
-    pred = named_as(_segments_of(predicted), true)
+    pred = datasets.named_as(_segments_of(predicted), true)
     shared = [recording for recording in true if recording in pred]
     if not shared:
         raise ValueError(
@@ -333,12 +302,12 @@ def compare(
         tables = true[name], pred[name]
         _note_times(name, *tables)
         end = max(table[-1][1] for table in tables)
-        covered = [covering(t if t[0][2] else numbered(t), end) for t in tables]
+        covered = [datasets.covering(t if t[0][2] else datasets.numbered(t), end) for t in tables]
         lengths += [stop - start for start, stop, _ in covered[0]]
         pairs.append(covered)
     if tolerance is None:
-        tolerance = typical_tolerance(lengths, 1 / rate if rate else 0.0)
-    rows = [compare_times(a, b, tolerance) for a, b in pairs]
+        tolerance = datasets.typical_tolerance(lengths, 1 / rate if rate else 0.0)
+    rows = [metriclearn.indices.compare_times(a, b, tolerance) for a, b in pairs]
     labels: tuple[list[str], list[str]] = [], []
     for row, name, pair in zip(rows, shared, pairs):
         if not (true[name][0][2] and pred[name][0][2]):
@@ -375,7 +344,7 @@ def _segments_of(
     label: str = "",
     rate: float | None = None,
     ignore: Collection[str] = (),
-    times: Mapping[str, Times] | None = None,
+    times: Mapping[str, running.Times] | None = None,
 ) -> dict[str, list[Segment]]:
     """Read the segments of every recording.
 
@@ -385,16 +354,12 @@ def _segments_of(
     """
     import numpy as np
 
-    from metriclearn.datasets.files import load_files
-    from metriclearn.datasets.formats import read_labels
-    from metriclearn.problem.partition import Partition
-
     if not path.is_dir():
-        return read_labels(path)
+        return datasets.read_labels(path)
     if rate is not None:
-        data, tables = load_files(path, label, ignore=ignore), {}
+        data, tables = datasets.load_files(path, label, ignore=ignore), {}
         for name, names in zip(data.names, data.labels):
-            cuts = np.append(0, Partition.from_runs(names).change_points)
+            cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
             begins = times[name].at(cuts) if times else cuts / rate
             spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
             tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
@@ -406,24 +371,22 @@ def _segments_of(
             "writes them; for CSV files with a column of labels pass --label, with --rate or "
             f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
         )
-    return {name: spans for file in files for name, spans in read_labels(file).items()}
+    return {name: spans for file in files for name, spans in datasets.read_labels(file).items()}
 
 
 def _times_of(
     who: str, folder: Path, time: str | None, rate: float | None, segments: str = ""
-) -> tuple[dict[str, Times], float | None]:
+) -> tuple[dict[str, running.Times], float | None]:
     """Read the times of every table in a folder from the column ``time``, and their rate.
 
     Without such a column there are no times, and the rate is the given one.
     """
-    from metriclearn.datasets.files import ENDINGS, file_times, sequence_files
-    from metriclearn.running.times import rate_of
 
     if time is None:
         return {}, rate
-    files = sequence_files(who, folder, None, ENDINGS if segments else [".csv"])
-    times = {file.stem: file_times(file, time) for file in files if file.name != segments}
-    return times, rate_of(list(times.values()), time)
+    files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
+    times = {file.stem: datasets.file_times(file, time) for file in files if file.name != segments}
+    return times, running.rate_of(list(times.values()), time)
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
@@ -489,16 +452,14 @@ def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
 
 def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
     """Replace every folder by the CSV files in it (if ``tables``) or by the recordings in it."""
-    from metriclearn.datasets.files import sequence_files
-    from metriclearn.datasets.recordings import recording_files
 
     listed: list[Path] = []
     for file in files:
         if not file.is_dir():
             listed.append(file)
         elif tables:
-            listed += sequence_files("segment", file, None, [".csv"])
-        elif recordings := recording_files(file):
+            listed += datasets.sequence_files("segment", file, None, [".csv"])
+        elif recordings := datasets.recording_files(file):
             listed += recordings.values()
         else:
             raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
@@ -514,14 +475,6 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
             "table; check that both are in seconds.",
             stacklevel=2,
         )
-
-
-def _sentence(error: BaseException) -> str:
-    """Return the message of an error on one line."""
-    text = str(error)
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        text = f"{error.filename} cannot be used: {error.strerror}."
-    return " ".join(text.split())
 
 
 def _refuse(kind: str, folder: Path, **options: Any) -> None:
@@ -540,11 +493,12 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
     CSV files with labels, the result is False. If the folder holds none of these, an error is
     raised.
     """
-    from metriclearn.datasets.recordings import recording_files
-    from metriclearn.features.media.decoding import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
-    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
-    if kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES} or (folder / segments).is_file():
+    kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
+    if (
+        kinds & {*metriclearn.features.AUDIO_SUFFIXES, *metriclearn.features.VIDEO_SUFFIXES}
+        or (folder / segments).is_file()
+    ):
         return True
     if segments == "segments.csv" and not any(folder.glob(_CSV)):
         raise FileNotFoundError(
@@ -567,22 +521,20 @@ def _recorded(
     Unless the kind of features and the rate are given, they are chosen to suit the recordings.
     """
     from metriclearn.apps.label_page.project import read_project
-    from metriclearn.datasets.formats import read_labels
-    from metriclearn.datasets.recordings import load_recordings, recording_files
-    from metriclearn.datasets.sequences import name_classes
-    from metriclearn.features.media.decoding import VIDEO_SUFFIXES
 
-    spans = read_labels(folder / segments)
-    classes = name_classes([[name for *_, name in table] for table in spans.values()])
-    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
-    if features is None:
-        features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
+    spans = datasets.read_labels(folder / segments)
+    classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
+    files = datasets.recording_files(folder)
+    kinds = {file.suffix.lower() for file in files.values()}
+    if features is None and not kinds <= {*metriclearn.features.VIDEO_SUFFIXES}:
+        features = "audio"
+    features = features or ("both" if classes else "video")
     # shots may be shorter than a second
     extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
     # labels from the page may name tables, too
-    named = sorted(set(spans) & set(recording_files(folder))) if read_project(folder) else None
-    data = load_recordings(folder, extractor, segments, recordings=named, gap=gap, cache=cache)
-    return extractor, data
+    named = sorted(set(spans) & set(files)) if read_project(folder) else None
+    given: dict[str, Any] = {"recordings": named, "gap": gap, "cache": cache}
+    return extractor, datasets.load_recordings(folder, extractor, segments, **given)
 
 
 def _segment(
@@ -597,20 +549,19 @@ def _segment(
 
     Returns the segments and the files that were written.
     """
-    from metriclearn.datasets.files import file_times, read_features
-    from metriclearn.datasets.formats import FORMATS, write_file
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        X = read_features(path, names=segmenter.feature_names_).to_numpy()
+        X = datasets.read_features(path, names=segmenter.feature_names_).to_numpy()
         time, rate = segmenter.time, segmenter.rows_per_second
-        found = segmenter.segment_features(X, file_times(path, time, rate) if time else None)
+        times = datasets.file_times(path, time, rate) if time else None
+        found = segmenter.segment_features(X, times)
     else:
         found = segmenter.segment(path, cache)
-    written = [
-        write_file(kind, path.stem, found, target.with_name(target.name + FORMATS[kind].ending))
-        for kind in dict.fromkeys(kinds)
-    ]
+    written = []
+    for kind in dict.fromkeys(kinds):
+        place = target.with_name(target.name + datasets.FORMATS[kind].ending)
+        written.append(datasets.write_file(kind, path.stem, found, place))
     strips = {"predicted": found}
     if true is not None:
         _note_times(path.stem, true, found)
@@ -629,36 +580,28 @@ def _segment(
 
 def _extractor(kind: str, rate: float) -> Any:
     """Make an extractor of the features of sound ("audio"), of pictures ("video") or of both."""
-    from metriclearn.features.media.audio import AudioFeatures
-    from metriclearn.features.media.gist import Gist
-    from metriclearn.features.media.video import ColorHistogram, VideoFeatures
-    from metriclearn.features.per_recording import JoinedFeatures
-
-    sound = AudioFeatures(rate, flatness=True, contrast=True)
-    gist = Gist((4, 4, 4, 4), blocks=2, size=64)
-    pictures = VideoFeatures(rate, (gist, ColorHistogram(4, 2)), (64, 64))
-    return {"audio": sound, "video": pictures, "both": JoinedFeatures([sound, pictures])}[kind]
+    of = metriclearn.features
+    sound = of.AudioFeatures(rate, flatness=True, contrast=True)
+    gist = of.Gist((4, 4, 4, 4), blocks=2, size=64)
+    pictures = of.VideoFeatures(rate, (gist, of.ColorHistogram(4, 2)), (64, 64))
+    return {"audio": sound, "video": pictures, "both": of.JoinedFeatures([sound, pictures])}[kind]
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
     """Draw a timeline of the segments, with sound and pictures if the model uses them."""
     import numpy as np
 
-    from metriclearn.features.media.decoding import audio_blocks, duration, video_frames
-    from metriclearn.plots.timeline import plot_timeline
-    from metriclearn.running.atomic import replacing
-
     parts = [extractor, *getattr(extractor, "extractors", ())]
     names = {type(part).__name__ for part in parts}
     waveform = thumbnails = None
     if "AudioFeatures" in names:
         # only the loudest sample of every 50 ms, as a whole recording may not fit into memory
-        blocks = (np.abs(block) for block in audio_blocks(path, 8000))
+        blocks = (np.abs(block) for block in metriclearn.features.audio_blocks(path, 8000))
         loudest = [np.maximum.reduceat(b, np.arange(0, len(b), 400)) for b in blocks]
         waveform = np.concatenate(loudest)
     if "VideoFeatures" in names:
-        length = duration(path) or strips["predicted"][-1][1]
-        thumbnails = list(video_frames(path, 12.0 / length, (72, 96)))
-    figure = plot_timeline(strips, waveform, thumbnails)
-    with replacing(picture) as stream:
+        length = metriclearn.features.duration(path) or strips["predicted"][-1][1]
+        thumbnails = list(metriclearn.features.video_frames(path, 12.0 / length, (72, 96)))
+    figure = metriclearn.plots.plot_timeline(strips, waveform, thumbnails)
+    with running.replacing(picture) as stream:
         figure.savefig(stream, format="png", dpi=140)

@@ -13,10 +13,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.annotations import Segment
-from metriclearn.datasets.text_tables import check_distinct, stream_rows
-from metriclearn.running.parameters import Of, text
-from metriclearn.running.times import matches, tick, timed_rows, without_times
+from metriclearn.datasets import Segment, check_distinct, stream_rows
+from metriclearn.running import Of, matches, text, tick, timed_rows, without_times
 
 _FRAMES = 16  # more frames than the deltas of a frame depend on
 

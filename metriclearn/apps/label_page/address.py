@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from metriclearn.apps.web import HEADERS, Guard, Refusal
-from metriclearn.running.extras import optional
+from metriclearn.running import optional
 
 FILE = ".metriclearn.address"
 _LARGEST_BODY = 4_000_000  # bytes

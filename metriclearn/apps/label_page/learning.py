@@ -20,25 +20,28 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
+from metriclearn import (
+    BoundaryMargins,
+    BundleDual,
+    ChangePointMetricLearner,
+    FrobeniusLoss,
+    PartialPartition,
+    Partition,
+    best_penalty,
+    boundary_margins,
+)
 from metriclearn.apps.label_page.project import Annotation, Project, partial_labels
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.learners.alternation import Piece
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.scores.confidence import Calibration, uncalibrated
 from metriclearn.estimators.selection.suggest import LabeledRecordings
-from metriclearn.indices.boundaries import match
-from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
-from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.losses import ChargedForm, FrobeniusLoss
-from metriclearn.problem.named_segments import NameScores, PartialNames
-from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
-from metriclearn.problem.partition import Partition
-from metriclearn.running.callbacks import TimeLimit
-from metriclearn.solvers.bundle import BundleDual
+from metriclearn.indices import match
+from metriclearn.problem import ChargedForm, NameScores, PartialNames, fewest_changes
+from metriclearn.running import TimeLimit
 
 _CONTEXT = 24  # rows of context around labeled stretches, also used for learning
 _N_SUGGESTED = 5

@@ -21,16 +21,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Self
 
-from metriclearn.datasets.annotations import (
-    Segment,
-    named_as,
-    read_segments,
-    segments_text,
-)
-from metriclearn.datasets.recordings import recording_files
-from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, Region
-from metriclearn.running.atomic import locked, reading, replacing, writable
+from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn.datasets import Segment, named_as, read_segments, recording_files, segments_text
+from metriclearn.running import locked, reading, replacing, writable
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"

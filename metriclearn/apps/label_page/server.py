@@ -23,6 +23,7 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
+from metriclearn import RecordingSegmenter
 from metriclearn.apps.label_page.address import Address, TokenGuard
 from metriclearn.apps.label_page.learning import Loop
 from metriclearn.apps.label_page.project import (
@@ -42,17 +43,19 @@ from metriclearn.apps.label_page.project import (
 from metriclearn.apps.label_page.shown import divided_segments, merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
-from metriclearn.datasets.annotations import (
+from metriclearn.datasets import (
+    FORMATS,
+    Format,
     Segment,
     named_as,
+    of_parts,
+    read_file,
     read_segments,
     row_labels,
     segments_text,
+    write_file,
 )
-from metriclearn.datasets.formats import FORMATS, Format, read_file, write_file
-from metriclearn.datasets.sequences import of_parts
-from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
-from metriclearn.running.extras import optional
+from metriclearn.running import optional
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from metriclearn.apps.label_page.project import UNKNOWN, Annotation, row_at
-from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets import Segment
 
 _NEAR = 0.75  # rows: a model's boundary this near to a person's is the same boundary
 

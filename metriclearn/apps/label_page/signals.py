@@ -18,23 +18,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import (
+from metriclearn.datasets import (
     ENDINGS,
+    cached_features,
     file_times,
     read_features,
+    recording_files,
     without_segments,
 )
-from metriclearn.datasets.recordings import cached_features, recording_files
-from metriclearn.features.media.decoding import (
+from metriclearn.features import (
     AUDIO_SUFFIXES,
     VIDEO_SUFFIXES,
     audio_blocks,
     duration,
     video_frames,
 )
-from metriclearn.running.atomic import reading
-from metriclearn.running.extras import optional
-from metriclearn.running.times import rate_of
+from metriclearn.running import optional, rate_of, reading
 
 BINS = 256  # in a tile
 _HERTZ = 16000  # samples of sound per second

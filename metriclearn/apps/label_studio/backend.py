@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import metriclearn
+from metriclearn import RecordingSegmenter, WhitenedMetricLearner
 from metriclearn.apps.label_studio.tasks import (
     Clock,
     Interface,
@@ -30,19 +30,28 @@ from metriclearn.apps.label_studio.tasks import (
     write_tasks,
 )
 from metriclearn.apps.web import Guard, Refusal, answer, answered
-from metriclearn.datasets.annotations import Segment, save_segments
-from metriclearn.datasets.files import finite_values, read_text_table
-from metriclearn.datasets.formats import read_labels
-from metriclearn.datasets.recordings import cached_features, recording_files
+from metriclearn.datasets import (
+    Segment,
+    cached_features,
+    finite_values,
+    of_parts,
+    read_labels,
+    read_text_table,
+    recording_files,
+    save_segments,
+)
 from metriclearn.datasets.registry import PathLike
-from metriclearn.datasets.sequences import of_parts
-from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.scores.confidence import uncalibrated
-from metriclearn.estimators.selection.recording_segmenter import RecordingSegmenter
-from metriclearn.running.atomic import locked, reading, replacing
-from metriclearn.running.command_line import command_line
-from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Positive, needs
+from metriclearn.running import (
+    Positive,
+    locked,
+    needs,
+    optional,
+    reading,
+    replacing,
+    run_program,
+    sentence,
+)
 
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
@@ -176,7 +185,7 @@ class Backend:
                     )
                 found |= {name: (self.task(given, interface), segments[name]) for name in segments}
             except (ValueError, OSError) as error:
-                _LOGGER.warning("Left out: %s", " ".join(str(error).split()))
+                _LOGGER.warning("Left out: %s", sentence(error))
         if not found:
             return {"waiting": "No task has an annotation with regions yet."}
         plain = len({label for _, spans in found.values() for *_, label in spans}) == 1
@@ -228,7 +237,7 @@ class Backend:
                     given = self.task(task, interface, model.extractor)
                     answer |= _predicted(given, model, interface)
                 except (ValueError, OSError, ImportError) as error:
-                    answer["error"] = " ".join(str(error).split())
+                    answer["error"] = sentence(error)
                     _LOGGER.warning("No prediction: %s", answer["error"])
             answers.append(answer)
         return answers
@@ -274,7 +283,7 @@ class Backend:
             )
 
     def _extractor(self) -> Any:
-        from metriclearn.features.media.audio import AudioFeatures
+        from metriclearn.features import AudioFeatures
 
         return AudioFeatures(self.rate, flatness=True, contrast=True)
 
@@ -432,14 +441,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
       python -m metriclearn.apps.label_studio write new.segments.csv --config config.xml \\
           --out tasks.json
     """
-    parser = command_line("label_studio", main, (serve, read, write), metriclearn.__version__)
-    options = vars(parser.parse_args(arguments))
-    try:
-        options.pop("run")(**options)
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
-    return 0
+    commands = (serve, read, write)
+    return run_program("label_studio", main, commands, metriclearn.__version__, arguments)
 
 
 Config = Annotated[Path | None, "labeling configuration (XML); time series need it", "XML"]

@@ -18,11 +18,9 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
-from metriclearn.datasets.annotations import Segment, disjoint
-from metriclearn.datasets.files import read_text_table
+from metriclearn.datasets import Segment, disjoint, read_text_table
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.parameters import Positive, needs
-from metriclearn.running.times import Form, Times, formatted, numbers, read_times
+from metriclearn.running import Form, Positive, Times, formatted, needs, numbers, read_times
 
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
 _KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
