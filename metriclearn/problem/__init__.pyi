@@ -11,6 +11,8 @@ from . import partition as partition
 from . import projector as projector
 from . import regions as regions
 from . import risk as risk
+from .forms import center as center
+from .forms import check_squares as check_squares
 from .losses import ChargedForm as ChargedForm
 from .named_segments import NameScores as NameScores
 from .named_segments import PartialNames as PartialNames

@@ -25,7 +25,10 @@ from .command_line import sentence as sentence
 from .extras import install as install
 from .extras import optional as optional
 from .parameters import Of as Of
+from .parameters import OneOf as OneOf
 from .parameters import Positive as Positive
+from .parameters import Real as Real
+from .parameters import metric_factor as metric_factor
 from .parameters import needs as needs
 from .parameters import text as text
 from .times import Form as Form

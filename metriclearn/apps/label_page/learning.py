@@ -27,18 +27,14 @@ from metriclearn import (
     FrobeniusLoss,
     PartialPartition,
     Partition,
-    best_penalty,
     boundary_margins,
+    suggest,
 )
 from metriclearn.apps.label_page.project import Annotation, Project, partial_labels
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.learners.alternation import Piece
-from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.scores.confidence import Calibration, uncalibrated
-from metriclearn.estimators.selection.suggest import LabeledRecordings
 from metriclearn.indices import match
 from metriclearn.problem import ChargedForm, NameScores, PartialNames, fewest_changes
 from metriclearn.running import TimeLimit
@@ -266,7 +262,7 @@ class Group:
         been predicted. If there is no model yet, prediction and learning alternate until nothing
         changes. Otherwise the current model predicts the labels, and a new metric is learned once.
         """
-        pieces: list[Piece] = []
+        pieces: list[tuple[NDArray, Any]] = []
         for one, partial in zip(self.recordings, given.partial):
             for start, stop in _windows(partial):
                 inside = partial.within(start, stop)
@@ -367,7 +363,7 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
     return list(compress(pieces, kept))
 
 
-def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
+def _fitted(pieces: list[tuple[NDArray, Any]], patience: float = _PATIENCE) -> Any:
     """Fit a learner to the pieces, or return None if nothing can be learned from them yet."""
     arrays, truths = map(list, zip(*pieces)) if pieces else ([], [])
     counts = list(map(fewest_changes, truths))
@@ -375,15 +371,13 @@ def _fitted(pieces: list[Piece], patience: float = _PATIENCE) -> Any:
         return None
     limit = TimeLimit(patience)
     learner: Any = ChangePointMetricLearner(solver=_SOLVER, callbacks=[limit], verbose=False)
-    # As in ``fit``, but without its checks of the data and its warnings about few labels.
-    training = Training(DataSets(arrays, False, None), truths)
-    learner, _ = learner.solved(learner.stated(training))
+    # As in ``fit``, but without its warnings about few labels.
+    learner, _ = learner.solved(learner.stated(learner.read(arrays, truths)))
     if not len(learner.components_) or not learner.penalty_:
         return None
     if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:
         # with few labels many penalties have the least loss; the one in the middle is safest
-        penalty, _ = best_penalty(list(map(learner.score_.form, arrays)), truths)
-        learner = learner.with_score(learner.score_.at(penalty))
+        learner.tune_penalty(arrays, truths)
     return learner
 
 
@@ -550,9 +544,9 @@ def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
     """Suggest which stretches of a group to label next. Starts and ends are in seconds."""
     rate = group.recordings[0].rate
     arrays = list(map(attrgetter("features"), group.recordings))
-    labeled = LabeledRecordings.of(DataSets(arrays, False, None), given.partial)
-    found = labeled.suggest(
-        np.random.default_rng(0),
+    found = suggest(
+        arrays,
+        given.partial,
         n=_N_SUGGESTED,
         length=int(max(2, min(_JUDGED * rate, max(map(len, arrays)) / 4))),
         learner=group.model and group.model.learner,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from scipy.special import softmax
 from metriclearn.apps.label_page.project import Annotation, row_at
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators.names.emissions import discriminant
-from metriclearn.views.neighbors import StandardWindows
+from metriclearn.views import Neighbors
 
 _CONTEXT = 4  # neighbors on each side
 _WIDEST = 600  # most features of a row with its neighbors: the covariance costs their square
@@ -58,7 +58,7 @@ class Names:
     ----------
     names : list of str (C,)
         The names that the classifier can predict.
-    windows : StandardWindows
+    windows : windows_ of a fitted view Neighbors
         Joins every row with its neighbors on each side, and standardizes the features.
     weights : array (C, (2·context + 1)·P)
         Weights of the features for every name.
@@ -67,7 +67,7 @@ class Names:
     """
 
     names: list[str]
-    windows: StandardWindows
+    windows: Any
     weights: NDArray
     offsets: NDArray
 
@@ -97,7 +97,7 @@ class Names:
         if len(present) < 2:
             return None
         names = [names[place] for place in present]
-        windows = StandardWindows.of(context, [array for array in arrays if len(array)])
+        windows = Neighbors(context).fit([array for array in arrays if len(array)]).windows_
         rows = np.vstack([_rows(windows, one, code) for one, code in zip(recordings, codes)])
         # A sample of the rows, the same at every call, and all rows whose names are not in it.
         some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
@@ -115,7 +115,7 @@ class Names:
         return np.maximum(softmax(logits, axis=1), _LEAST)
 
 
-def _rows(windows: StandardWindows, one: Recording, codes: NDArray) -> NDArray:
+def _rows(windows: Any, one: Recording, codes: NDArray) -> NDArray:
     """Join every labeled row with its neighbors. The neighbors may be unlabeled."""
     labeled = np.flatnonzero(codes >= 0)
     runs = np.split(labeled, np.flatnonzero(np.diff(labeled) > 1) + 1) if len(labeled) else []

@@ -24,6 +24,7 @@ from metriclearn import RecordingSegmenter, WhitenedMetricLearner
 from metriclearn.apps.label_studio.tasks import (
     Clock,
     Interface,
+    PathLike,
     read_tasks,
     recording_name,
     regions_of,
@@ -40,7 +41,6 @@ from metriclearn.datasets import (
     recording_files,
     save_segments,
 )
-from metriclearn.datasets.registry import PathLike
 from metriclearn.estimators.scores.confidence import uncalibrated
 from metriclearn.running import (
     Positive,

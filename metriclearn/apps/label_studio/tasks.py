@@ -19,9 +19,9 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from metriclearn.datasets import Segment, disjoint, read_text_table
-from metriclearn.datasets.registry import PathLike
 from metriclearn.running import Form, Positive, Times, formatted, needs, numbers, read_times
 
+PathLike = str | os.PathLike[str]
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
 _KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
 _UNIX = {"%s": 1.0, "%Q": 1e3}  # d3's seconds and milliseconds since 1970, per second

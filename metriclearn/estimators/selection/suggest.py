@@ -81,15 +81,11 @@ class LabeledRecordings(NamedTuple):
 
     @classmethod
     def read(cls, who: str, Xs: Any, known: Any) -> LabeledRecordings:
-        """Check recordings and labels that a user has passed."""
+        """Check recordings and labels that a user has passed, and find the labeled stretches."""
         data = read_data_sets(who, Xs)
         if known is None:
             known = data.as_passed([PartialPartition(length) for length in data.lengths])
-        return cls.of(data, read_labelings(who, known, data, segments=True, partial=True))
-
-    @classmethod
-    def of(cls, data: DataSets, truths: Sequence[Partition | PartialPartition]) -> Self:
-        """Find the labeled stretches of recordings that were checked before."""
+        truths = read_labelings(who, known, data, segments=True, partial=True)
         stretches: list[tuple[int, int, NDArray[np.int64]]] = []
         for i, truth in enumerate(truths):
             if isinstance(truth, Partition):
