@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
 from metriclearn import datasets, running
+from metriclearn.apps.models import extractor_of
 from metriclearn.running import FIXABLE, counted, install, run_program, sentence
 
 if TYPE_CHECKING:
@@ -252,7 +253,6 @@ def label(
 
     page = open_page(
         folder,
-        _extractor,
         features=features,
         rate=rate,
         time=time,
@@ -530,7 +530,7 @@ def _recorded(
         features = "audio"
     features = features or ("both" if classes else "video")
     # shots may be shorter than a second
-    extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
+    extractor = extractor_of(features, rate or (1.0 if classes or features == "audio" else 8.0))
     # labels from the page may name tables, too
     named = sorted(set(spans) & set(files)) if read_project(folder) else None
     given: dict[str, Any] = {"recordings": named, "gap": gap, "cache": cache}
@@ -576,15 +576,6 @@ def _segment(
     picture = target.with_name(f"{target.name}.timeline.png")
     _draw(path, segmenter.extractor, strips, picture)
     return found, [*written, picture]
-
-
-def _extractor(kind: str, rate: float) -> Any:
-    """Make an extractor of the features of sound ("audio"), of pictures ("video") or of both."""
-    of = metriclearn.features
-    sound = of.AudioFeatures(rate, flatness=True, contrast=True)
-    gist = of.Gist((4, 4, 4, 4), blocks=2, size=64)
-    pictures = of.VideoFeatures(rate, (gist, of.ColorHistogram(4, 2)), (64, 64))
-    return {"audio": sound, "video": pictures, "both": of.JoinedFeatures([sound, pictures])}[kind]
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:

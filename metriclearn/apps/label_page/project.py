@@ -22,12 +22,12 @@ from threading import Lock
 from typing import Any, NamedTuple, Self
 
 from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn.apps.models import UNKNOWN
 from metriclearn.datasets import Segment, named_as, read_segments, recording_files, segments_text
 from metriclearn.running import locked, reading, replacing, writable
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
-UNKNOWN = "unknown"  # label of unannotated time in segments.csv
 MOST_LABELS = 40
 _FORMAT = 1
 _BEFORE = "table_before"  # key of the digest of the table that is to be replaced

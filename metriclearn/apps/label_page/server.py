@@ -15,7 +15,7 @@ import time
 import warnings
 import webbrowser
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from metriclearn.apps.label_page.learning import Loop
 from metriclearn.apps.label_page.project import (
     MOST_LABELS,
     TABLE,
-    UNKNOWN,
     Conflict,
     Project,
     check_tier,
@@ -42,13 +41,13 @@ from metriclearn.apps.label_page.project import (
 )
 from metriclearn.apps.label_page.shown import divided_segments, merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
+from metriclearn.apps.models import UNKNOWN, model_of
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
 from metriclearn.datasets import (
     FORMATS,
     Format,
     Segment,
     named_as,
-    of_parts,
     read_file,
     read_segments,
     row_labels,
@@ -61,18 +60,12 @@ _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
 _LOOK = 1.0  # seconds until the page sees what another server has saved
 _TICK = 0.03
+_HERE = files("metriclearn.apps.label_page") / "static"
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 _STATIC = {
-    "index.html": "text/html",
-    "app.js": "text/javascript",
-    "edits.js": "text/javascript",
-    "files.js": "text/javascript",
-    "player.js": "text/javascript",
-    "quality.js": "text/javascript",
-    "saving.js": "text/javascript",
-    "timeline.js": "text/javascript",
-    "style.css": "text/css",
-    "uPlot.iife.min.js": "text/javascript",
-    "uPlot.min.css": "text/css",
+    file.name: _TYPES[ending]
+    for file in _HERE.iterdir()
+    if (ending := file.name.rpartition(".")[2]) in _TYPES
 }
 
 
@@ -127,7 +120,7 @@ class Page:
         name = request.path_params.get("file", "index.html")
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
-        return _STATIC[name], (files("metriclearn.apps.label_page") / "static" / name).read_bytes()
+        return _STATIC[name], (_HERE / name).read_bytes()
 
     def state(self, request: Any, body: bytes) -> Any:
         """Send what the page needs at its start: recordings, formats, tiers and annotations."""
@@ -270,14 +263,12 @@ class Page:
         All segments on the page are sent, or only the labeled segments if this is requested.
         """
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
+        if kind != "model":
+            ((name, content),) = self._written(kind, [one], request)
+            return _download(name, content)
         with tempfile.TemporaryDirectory() as folder:
-            if kind == "model":
-                path = Path(folder) / f"{self._named(self.folder.name)}.model"
-                self._model(one).save(path)
-            else:
-                form = _format(kind)
-                path = Path(folder) / f"{self._named(one.name)}{form.ending}"
-                write_file(kind, one.name, self._shown(one, _is_known(request)), path)
+            path = Path(folder) / f"{self._named(self.folder.name)}.model"
+            self._model(one).save(path)
             return _download(path.name, path.read_bytes())
 
     def export_all(self, request: Any, body: bytes) -> Any:
@@ -286,19 +277,26 @@ class Page:
         The format "csv" gives one table. Other formats give an archive with a file for each
         recording.
         """
-        kind, known = request.path_params["kind"], _is_known(request)
-        form = _format(kind)
-        tables = {name: self._shown(one, known) for name, one in self.recordings.items()}
+        kind, name = request.path_params["kind"], self._named(self.folder.name)
+        ending, recordings = _format(kind).ending, self.recordings.values()
         if kind == "csv":
-            text = segments_text(_named(tables)).encode()
-            return _download(f"{self._named(self.folder.name)}{form.ending}", text)
+            tables = {one.name: self._shown(one, request) for one in recordings}
+            return _download(f"{name}{ending}", segments_text(_named(tables)).encode())
         archive = io.BytesIO()
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive, "w") as files_of:
-            for name, segments in tables.items():
-                path = Path(folder) / f"{self._named(name)}{form.ending}"
-                write_file(kind, name, segments, path)
-                files_of.write(path, path.name)
-        return _download(f"{self._named(self.folder.name)}.{kind}.zip", archive.getvalue())
+        with zipfile.ZipFile(archive, "w") as packed:
+            for file in self._written(kind, recordings, request):
+                packed.writestr(*file)
+        return _download(f"{name}.{kind}.zip", archive.getvalue())
+
+    def _written(
+        self, kind: str, recordings: Iterable[Recording], request: Any
+    ) -> Iterator[tuple[str, bytes]]:
+        """Write a file for each recording. Yields the name and the content of each."""
+        with tempfile.TemporaryDirectory() as folder:
+            for one in recordings:
+                path = Path(folder) / f"{self._named(one.name)}{_format(kind).ending}"
+                write_file(kind, one.name, self._shown(one, request), path)
+                yield path.name, path.read_bytes()
 
     def _named(self, name: str) -> str:
         """Append the name of this tier to the name of a file, if the tier has a name."""
@@ -326,14 +324,14 @@ class Page:
         }
         return {"annotations": given}
 
-    def _shown(self, one: Recording, known: bool) -> list[Segment]:
+    def _shown(self, one: Recording, request: Any) -> list[Segment]:
         """Return the labeled segments of a recording, with predicted segments between them.
 
-        Predicted segments are left out if ``known`` is true or if nothing has been learned yet.
+        Predicted segments are left out if the request says so, or if nothing has been learned yet.
         """
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
-        if known or learned is None:
+        if learned is None or request.query_params.get("what") == "known":
             classes = any(annotation.kind == "segment" for annotation in many)
             return divided_segments(segments_of(one.name, many, one.seconds, classes), many)
         predicted = learned["boundaries"], learned["labels"]
@@ -349,10 +347,7 @@ class Page:
                 parts[other.name] = other.features, labels
         if not parts:
             raise Refusal(422, "A model needs completely labeled stretches; accept or label some.")
-        data = of_parts(self.folder.name, parts, one.columns)
-        if any(UNKNOWN in set(labels) for labels in data.labels):
-            data = data.without(UNKNOWN)
-        return RecordingSegmenter(one.extractor, rate=one.rate).fit(data, progress=False)
+        return model_of(self.folder.name, parts, one.columns, one.extractor, rate=one.rate)
 
     def _recording(self, name: str) -> Recording:
         if name not in self.recordings:
@@ -379,10 +374,6 @@ def _format(kind: str) -> Format:
     if kind not in FORMATS:
         raise Refusal(404, f"There is no format {kind!r}.")
     return FORMATS[kind]
-
-
-def _is_known(request: Any) -> bool:
-    return bool(request.query_params.get("what") == "known")
 
 
 def _download(name: str, content: bytes) -> Any:
@@ -478,7 +469,7 @@ def _begin_with_table(project: Project) -> None:
     project.labels = sorted(labels)[:MOST_LABELS]
 
 
-def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
+def open_page(folder: Path, **options: Any) -> Page:
     """Open the page of a folder with its annotations.
 
     The options are passed to ``open_recordings``.
@@ -499,7 +490,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
         options[name] = options.get(name) or earlier.get(name)
     if not options.get("time"):  # with a column of times, the rate follows from it
         options["rate"] = options.get("rate") or earlier.get("rate")
-    recordings, settings = open_recordings(folder, extractor, **options)
+    recordings, settings = open_recordings(folder, **options)
     lengths = {one.name: one.seconds for one in recordings}
     project = Project(folder, lengths, settings=settings).load()
     if not earlier:

@@ -10,8 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from metriclearn.apps.label_page.project import UNKNOWN, Annotation, row_at
+from metriclearn.apps.label_page.project import Annotation, row_at
+from metriclearn.apps.models import UNKNOWN
 from metriclearn.datasets import Segment
+from metriclearn.indices import near
 
 _NEAR = 0.75  # rows: a model's boundary this near to a person's is the same boundary
 
@@ -90,16 +92,12 @@ def _outside(
 
     Predicted boundaries that are near an annotated boundary are also left out.
     """
-    starts, ends = (np.array([one[i] for one in stretches], dtype=float) for i in (0, 1))
-    points = np.array([-np.inf, *fixed, np.inf])
-    kept = []
-    for time in times:
-        last = int(np.searchsorted(starts, time)) - 1  # the last stretch that starts before
-        right = int(np.searchsorted(points, time))
-        gap = min(time - points[right - 1], points[right] - time)
-        if gap * rate > _NEAR and (last < 0 or time >= ends[last]):
-            kept.append(time)
-    return kept
+    places = np.asarray(times, dtype=float)
+    # the end of the last stretch that starts before
+    ends = np.array([-np.inf, *(one.end for one in stretches)])
+    inside = places < ends[np.searchsorted([one.start for one in stretches], places)]
+    is_near = near(places * rate, np.array(fixed) * rate, _NEAR)
+    return places[~inside & ~is_near].tolist()
 
 
 def divided_segments(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.apps.models import extractor_of
 from metriclearn.datasets import (
     ENDINGS,
     cached_features,
@@ -212,7 +213,6 @@ def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
 
 def open_recordings(
     folder: Path,
-    extractor: Callable[[str, float], Any],
     *,
     features: str | None = None,
     rate: float | None = None,
@@ -229,9 +229,6 @@ def open_recordings(
     ----------
     folder : Path
         The folder.
-    extractor : callable
-        A function that takes the kind of features and the rows per second, and returns an object
-        that computes these features.
     features, rate, time, ignore, cache
         The same as the options of ``metriclearn fit``. By default, features of sound are computed
         if there is an audio file, else features of pictures.
@@ -271,7 +268,7 @@ def open_recordings(
         if features is None:
             features, media = _chosen(media)
         media_rate = (None if tables else rate) or media_rate or 4.0
-        computing = extractor(features, media_rate)
+        computing = extractor_of(features, media_rate)
     for path in media:
         kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"
         X = cached_features(path, computing, cache)

@@ -30,12 +30,12 @@ from metriclearn.apps.label_studio.tasks import (
     regions_of,
     write_tasks,
 )
+from metriclearn.apps.models import UNKNOWN, extractor_of, model_of
 from metriclearn.apps.web import Guard, Refusal, answer, answered
 from metriclearn.datasets import (
     Segment,
     cached_features,
     finite_values,
-    of_parts,
     read_labels,
     read_text_table,
     recording_files,
@@ -55,7 +55,6 @@ from metriclearn.running import (
 
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
-_UNKNOWN = "unknown"  # label of time in no region
 _LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 _EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINING")
 
@@ -191,13 +190,10 @@ class Backend:
         plain = len({label for _, spans in found.values() for *_, label in spans}) == 1
         parts = {name: (one.X, _labels(one, spans, plain)) for name, (one, spans) in found.items()}
         last, _ = [*found.values()][-1]
-        data = of_parts(project, parts, last.columns)
-        if any(_UNKNOWN in labels for _, labels in parts.values()):
-            data = data.without(_UNKNOWN)
-        extractor = self._extractor() if interface.is_sound else None
-        model = RecordingSegmenter(extractor, self.learner, rate=len(last.X) / last.length)
+        extractor = extractor_of("audio", self.rate) if interface.is_sound else None
+        options = {"learner": self.learner, "rate": len(last.X) / last.length}
         try:
-            model.fit(data, progress=False)
+            model = model_of(project, parts, last.columns, extractor, **options)
         except ValueError as error:  # for example if there is a single segment, and so no boundary
             return {"waiting": str(error)}
         with locked(self.state):
@@ -257,7 +253,7 @@ class Backend:
         if interface.is_sound:
             files = recording_files(self.folder)
             self._found(name, files)
-            extractor = self._extractor() if extractor is None else extractor
+            extractor = extractor_of("audio", self.rate) if extractor is None else extractor
             X, rate = cached_features(files[name], extractor), extractor.rate
             columns = [str(column) for column in extractor.get_feature_names_out()]
             return Task(name, X, columns, (np.arange(len(X)) + 0.5) / rate, Clock(), len(X) / rate)
@@ -281,11 +277,6 @@ class Backend:
                 f"{str(self.folder)!r} has no file {name!r} of a task; start the backend with the "
                 "folder that holds the files."
             )
-
-    def _extractor(self) -> Any:
-        from metriclearn.features import AudioFeatures
-
-        return AudioFeatures(self.rate, flatness=True, contrast=True)
 
     def _model(self, project: str, version: int) -> Path:
         return self.state / f"project{project}.{version}.model"
@@ -331,7 +322,7 @@ def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.s
     gets a separate label, so that the boundary between two adjacent regions is not lost.
     """
     names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
-    labels = np.full(len(one.X), _UNKNOWN, dtype=f"U{max(map(len, [_UNKNOWN, *names]))}")
+    labels = np.full(len(one.X), UNKNOWN, dtype=f"U{max(map(len, [UNKNOWN, *names]))}")
     for (start, end, _), name in zip(segments, names):
         # times were written as text and have rounding errors
         first, stop = np.searchsorted(one.times, [start - 1e-6, end + 1e-6])

@@ -263,7 +263,7 @@ def test_the_command_line_of_the_browser_has_no_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    page = open_page(two_tables(tmp_path), lambda *_: None, rate=10.0)
+    page = open_page(two_tables(tmp_path), rate=10.0)
 
     def look(address: str) -> bool:
         opened.append(address)

@@ -17,7 +17,6 @@ from metriclearn.apps.label_page.project import read_annotations, read_project
 from metriclearn.apps.label_page.server import application, open_page
 from metriclearn.apps.label_page.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments
-from metriclearn.features.media.audio import AudioFeatures
 from tests.apps.serving import serving
 from tests.features.sounds import write_video
 
@@ -81,7 +80,7 @@ def two_tables(place: Path) -> Path:
 
 
 def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
-    page = open_page(folder, lambda _, rate: AudioFeatures(rate), rate=rate)
+    page = open_page(folder, rate=rate)
     with serving(lambda port: application(page, port, TOKEN)) as (port, guard):
         yield Server(folder, port, page, guard)
         page.is_closing = True
@@ -348,7 +347,7 @@ def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sen
 def test_small_changes_of_large_values_are_seen(tmp_path: Path) -> None:
     X = np.column_stack([1e9 + np.arange(90) / 89, np.full(90, 5e17)])
     np.savetxt(tmp_path / "one.csv", X, delimiter=",", header="a,b", comments="", fmt="%.9f")
-    page = open_page(tmp_path, lambda *_: None, rate=10.0)
+    page = open_page(tmp_path, rate=10.0)
     tile = page.recordings["one"].tile(0, 0, [0, 1])[:, :, 0]
     low, high = np.quantile(X[:, 0], [0.001, 0.999])
     expected = (X[:, 0] - low + 0.05 * (high - low)) / (1.1 * (high - low))
@@ -367,7 +366,7 @@ def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
 
 
 def test_what_another_server_saves_is_shown(server: Server) -> None:
-    other = open_page(server.folder, lambda *_: None)
+    other = open_page(server.folder)
     other.project.change(0, {"one": read_annotations(SEGMENTS, 9.0)}, ["x"])
     begun, serial = time.monotonic(), server.page.loop.learned["serial"]
     answer = json.loads(server.ask("GET", f"/{TOKEN}/api/learned/{serial}")[1])
@@ -430,7 +429,7 @@ def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "sound.wav", np.random.default_rng(0).normal(size=16000), 8000)
 
     def opened(**options: Any) -> Any:
-        page = open_page(tmp_path, lambda _, rate: AudioFeatures(rate), **options)
+        page = open_page(tmp_path, **options)
         page.project.change(page.project.revision, {})
         return page
 
@@ -483,7 +482,7 @@ def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
 def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Path) -> None:
     for name, n_rows in (("one", 90), ("short", 2)):
         write_table(tmp_path / f"{name}.csv", n_rows)
-    page = open_page(tmp_path, lambda *_: None, rate=10.0)
+    page = open_page(tmp_path, rate=10.0)
     page.loop.thread.start()
     while page.loop.learned.get("busy", True):
         time.sleep(0.01)
@@ -546,5 +545,5 @@ def test_tables_named_like_those_of_segments_are_noted(tmp_path: Path) -> None:
     write_table(tmp_path / "walk_segments.csv")
     (tmp_path / "segments.csv").write_text("recording,start,end,label\none,0,1,a\n")
     with pytest.warns(UserWarning, match=r"they are no recordings: walk_segments\.csv; give"):
-        recordings, _ = open_recordings(tmp_path, lambda *_: None)
+        recordings, _ = open_recordings(tmp_path)
     assert [one.name for one in recordings] == ["one"]

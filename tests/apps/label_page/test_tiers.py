@@ -69,7 +69,7 @@ def test_tiers_are_there_after_a_restart_and_for_fit(server: Server, tmp_path: P
     assert begin(server, "words")[0] == 200
     assert change(server, "words", 0, one=WORDS, two=WORDS)[0] == 200
     assert tiers_of(server.folder) == ["words"]
-    page = open_page(server.folder, lambda *_: None)
+    page = open_page(server.folder)
     assert set(page.tiers) == {"", "words"}
     assert page.tiers["words"].project.annotations == server.page.tiers["words"].project.annotations
     model = tmp_path / "words.model"
