@@ -190,7 +190,6 @@ def segment(
       metriclearn segment new.wav --model interviews.model --formats elan
       tail -n +1 -f growing.csv | metriclearn segment - --model machines.model
     """
-
     segmenter = metriclearn.load(model)
     if files == [Path("-")]:
         return _follow_input(segmenter, rate, delay)
@@ -251,15 +250,8 @@ def label(
     """
     from metriclearn.apps.label_page.server import open_page, serve
 
-    page = open_page(
-        folder,
-        features=features,
-        rate=rate,
-        time=time,
-        ignore=ignore or [],
-        cache=cache,
-    )
-    serve(page, port=int(port or 0), check=check, browser=not quiet)
+    options = {"features": features, "rate": rate, "time": time, "ignore": ignore, "cache": cache}
+    serve(open_page(folder, **options), port=int(port or 0), check=check, browser=not quiet)
 
 
 def compare(
@@ -282,7 +274,6 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-
     times, rate = _times_of("compare", truth, None if rate else time, rate)
     left_out = [column for column in (time, *(ignore or [])) if column]
     true = _segments_of(truth, label, rate, left_out, times)
@@ -381,7 +372,6 @@ def _times_of(
 
     Without such a column there are no times, and the rate is the given one.
     """
-
     if time is None:
         return {}, rate
     files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
@@ -452,7 +442,6 @@ def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
 
 def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
     """Replace every folder by the CSV files in it (if ``tables``) or by the recordings in it."""
-
     listed: list[Path] = []
     for file in files:
         if not file.is_dir():
@@ -493,12 +482,9 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
     CSV files with labels, the result is False. If the folder holds none of these, an error is
     raised.
     """
-
+    of = metriclearn.features
     kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
-    if (
-        kinds & {*metriclearn.features.AUDIO_SUFFIXES, *metriclearn.features.VIDEO_SUFFIXES}
-        or (folder / segments).is_file()
-    ):
+    if kinds & {*of.AUDIO_SUFFIXES, *of.VIDEO_SUFFIXES} or (folder / segments).is_file():
         return True
     if segments == "segments.csv" and not any(folder.glob(_CSV)):
         raise FileNotFoundError(
@@ -549,7 +535,6 @@ def _segment(
 
     Returns the segments and the files that were written.
     """
-
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
         X = datasets.read_features(path, names=segmenter.feature_names_).to_numpy()

@@ -23,7 +23,7 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
-from metriclearn import RecordingSegmenter
+from metriclearn import RecordingSegmenter, datasets
 from metriclearn.apps.label_page.address import Address, TokenGuard
 from metriclearn.apps.label_page.learning import Loop
 from metriclearn.apps.label_page.project import (
@@ -43,17 +43,7 @@ from metriclearn.apps.label_page.shown import divided_segments, merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
 from metriclearn.apps.models import UNKNOWN, model_of
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
-from metriclearn.datasets import (
-    FORMATS,
-    Format,
-    Segment,
-    named_as,
-    read_file,
-    read_segments,
-    row_labels,
-    segments_text,
-    write_file,
-)
+from metriclearn.datasets import Segment
 from metriclearn.running import optional
 
 _MOST_CHANNELS = 12
@@ -134,7 +124,7 @@ class Page:
             }
             for one in self.recordings.values()
         ]
-        formats = [{"kind": kind, "title": one.title} for kind, one in FORMATS.items()]
+        formats = [{"kind": kind, "title": one.title} for kind, one in datasets.FORMATS.items()]
         return {
             "folder": self.folder.name,
             "id": hashlib.sha256(str(self.project.file.resolve()).encode()).hexdigest()[:16],
@@ -281,7 +271,7 @@ class Page:
         ending, recordings = _format(kind).ending, self.recordings.values()
         if kind == "csv":
             tables = {one.name: self._shown(one, request) for one in recordings}
-            return _download(f"{name}{ending}", segments_text(_named(tables)).encode())
+            return _download(f"{name}{ending}", datasets.segments_text(_named(tables)).encode())
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as packed:
             for file in self._written(kind, recordings, request):
@@ -295,7 +285,7 @@ class Page:
         with tempfile.TemporaryDirectory() as folder:
             for one in recordings:
                 path = Path(folder) / f"{self._named(one.name)}{_format(kind).ending}"
-                write_file(kind, one.name, self._shown(one, request), path)
+                datasets.write_file(kind, one.name, self._shown(one, request), path)
                 yield path.name, path.read_bytes()
 
     def _named(self, name: str) -> str:
@@ -312,9 +302,9 @@ class Page:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"imported{ending}"
             path.write_bytes(body)
-            segments = {one.name: read_file(kind, one.name, path)}
+            segments = {one.name: datasets.read_file(kind, one.name, path)}
             if kind == "csv":
-                segments |= read_segments(path)
+                segments |= datasets.read_segments(path)
         given = {
             name: [
                 entry.as_json() for entry in _imported(name, many, self.recordings[name].seconds)
@@ -343,7 +333,7 @@ class Page:
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
             if alike and other.name in tables:
-                labels = row_labels(tables[other.name], len(other.features), other.rate)
+                labels = datasets.row_labels(tables[other.name], len(other.features), other.rate)
                 parts[other.name] = other.features, labels
         if not parts:
             raise Refusal(422, "A model needs completely labeled stretches; accept or label some.")
@@ -370,10 +360,10 @@ def _number(request: Any, name: str) -> int:
     return int(text)
 
 
-def _format(kind: str) -> Format:
-    if kind not in FORMATS:
+def _format(kind: str) -> datasets.Format:
+    if kind not in datasets.FORMATS:
         raise Refusal(404, f"There is no format {kind!r}.")
-    return FORMATS[kind]
+    return datasets.FORMATS[kind]
 
 
 def _download(name: str, content: bytes) -> Any:
@@ -456,7 +446,7 @@ def _begin_with_table(project: Project) -> None:
     if table.resolve().parent != project.folder.resolve():
         raise ValueError(f"{str(table)!r} is a link out of the folder; copy the file into it.")
     seconds = project.seconds
-    spans = named_as(read_segments(table), seconds)
+    spans = datasets.named_as(datasets.read_segments(table), seconds)
     if others := sorted(set(spans) - set(seconds)):
         warnings.warn(
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 import metriclearn
-from metriclearn import RecordingSegmenter, WhitenedMetricLearner
+from metriclearn import RecordingSegmenter, WhitenedMetricLearner, datasets, running
 from metriclearn.apps.label_studio.tasks import (
     Clock,
     Interface,
@@ -28,30 +27,14 @@ from metriclearn.apps.label_studio.tasks import (
     read_tasks,
     recording_name,
     regions_of,
+    table_of,
     write_tasks,
 )
 from metriclearn.apps.models import UNKNOWN, extractor_of, model_of
 from metriclearn.apps.web import Guard, Refusal, answer, answered
-from metriclearn.datasets import (
-    Segment,
-    cached_features,
-    finite_values,
-    read_labels,
-    read_text_table,
-    recording_files,
-    save_segments,
-)
+from metriclearn.datasets import Segment
 from metriclearn.estimators.scores.confidence import uncalibrated
-from metriclearn.running import (
-    Positive,
-    locked,
-    needs,
-    optional,
-    reading,
-    replacing,
-    run_program,
-    sentence,
-)
+from metriclearn.running import Positive, needs, optional, run_program, sentence
 
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
@@ -146,7 +129,7 @@ class Backend:
         annotations = _many(data.get("annotation")) + _many(data.get("annotations"))
         tasks = {str(one.get("id")): one for one in _many(data.get("task"))}
         self.state.mkdir(parents=True, exist_ok=True)
-        with locked(self.state):
+        with running.locked(self.state):
             content = self._content(project)
             content["config"] = _config(data) or content["config"]
             for one in annotations:
@@ -196,7 +179,7 @@ class Backend:
             model = model_of(project, parts, last.columns, extractor, **options)
         except ValueError as error:  # for example if there is a single segment, and so no boundary
             return {"waiting": str(error)}
-        with locked(self.state):
+        with running.locked(self.state):
             content = self._content(project)
             content["version"] += 1
             model.save(self._model(project, content["version"]))
@@ -249,34 +232,30 @@ class Backend:
         backend's rate.
         """
         name = recording_name(task, interface)
-        inline = task["data"].get(interface.key)
         if interface.is_sound:
-            files = recording_files(self.folder)
-            self._found(name, files)
+            file = datasets.recording_files(self.folder).get(name)
+            if file is None:
+                raise self._lacks(name)
             extractor = extractor_of("audio", self.rate) if extractor is None else extractor
-            X, rate = cached_features(files[name], extractor), extractor.rate
+            X, rate = datasets.cached_features(file, extractor), extractor.rate
             columns = [str(column) for column in extractor.get_feature_names_out()]
             return Task(name, X, columns, (np.arange(len(X)) + 0.5) / rate, Clock(), len(X) / rate)
-        tables = {file.stem: file for file in sorted(self.folder.glob("*.[ct]sv"))}
-        if isinstance(inline, Mapping):
-            table = pd.DataFrame(dict(inline))
-        else:
-            self._found(name, tables)
-            table = read_text_table(tables[name])
+        table = table_of(interface, self.folder, task, name)
+        if table is None:
+            raise self._lacks(name)
         columns = list(interface.channels)
         if missing := sorted(set(columns) - set(map(str, table.columns))):
             raise ValueError(f"{name!r} lacks the channels {missing[:5]} of the configuration.")
         clock = Clock.of(interface, table, self.rate, name)
-        X = finite_values(table[columns], Path(name))
+        X = datasets.finite_values(table[columns], Path(name))
         times = np.arange(len(table)) / self.rate if clock.times is None else clock.times.seconds
         return Task(name, X, columns, times, clock, float(clock.length or len(table) / self.rate))
 
-    def _found(self, name: str, files: Mapping[str, Path]) -> None:
-        if name not in files:
-            raise FileNotFoundError(
-                f"{str(self.folder)!r} has no file {name!r} of a task; start the backend with the "
-                "folder that holds the files."
-            )
+    def _lacks(self, name: str) -> FileNotFoundError:
+        return FileNotFoundError(
+            f"{str(self.folder)!r} has no file {name!r} of a task; start the backend with the "
+            "folder that holds the files."
+        )
 
     def _model(self, project: str, version: int) -> Path:
         return self.state / f"project{project}.{version}.model"
@@ -284,12 +263,12 @@ class Backend:
     def _content(self, project: str) -> dict[str, Any]:
         path = self.state / f"project{project}.json"
         if path.is_file():
-            with reading(path, "the annotations of a backend"):
+            with running.reading(path, "the annotations of a backend"):
                 return json.loads(path.read_text("utf8"))
         return {"config": "", "version": 0, "tasks": {}}
 
     def _write(self, project: str, content: Mapping[str, Any]) -> None:
-        with replacing(self.state / f"project{project}.json") as stream:
+        with running.replacing(self.state / f"project{project}.json") as stream:
             stream.write(json.dumps(content, indent=1).encode())
 
 
@@ -479,7 +458,7 @@ def read(
             f"{str(export)!r} holds no regions{f' of annotator {annotator}' if annotator else ''}; "
             "export annotated tasks from Label Studio as JSON."
         )
-    save_segments(tables, out)
+    datasets.save_segments(tables, out)
     print(f"{out}: {sum(map(len, tables.values()))} segments of {len(tables)} recordings")
 
 
@@ -494,12 +473,12 @@ def write(
 ) -> None:
     """write segments as tasks"""
     tasks = write_tasks(
-        read_labels(segments),
+        datasets.read_labels(segments),
         config.read_text("utf8"),
         folder=folder,
         rate=rate or 1.0,
         predictions=predictions,
     )
-    with replacing(out) as stream:
+    with running.replacing(out) as stream:
         stream.write(json.dumps(tasks, indent=1).encode())
     print(f"{out}: {len(tasks)} tasks")

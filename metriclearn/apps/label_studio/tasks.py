@@ -114,13 +114,8 @@ class Clock(NamedTuple):
     times: Times | None = None
 
     @classmethod
-    def of(
-        cls, interface: Interface | None, table: pd.DataFrame | None, rate: float, name: str
-    ) -> Self:
-        """Make the clock for the times of a task: seconds (sound), values of a column of its table,
-        or row numbers."""
-        if interface is None or interface.is_sound:
-            return cls()
+    def of(cls, interface: Interface, table: pd.DataFrame | None, rate: float, name: str) -> Self:
+        """Make the clock for the times of a time series: values of a column, or row numbers."""
         given, column = interface.time_format, interface.time_column
         if column is None:
             return cls(numbers(rate), length=None if table is None else len(table) / rate)
@@ -234,7 +229,7 @@ def read_tasks(
         results = _results(task, where, annotator, predictions)
         if not results:
             continue
-        clock = Clock.of(interface, _table(interface, folder, task, name), rate, name)
+        clock = _clock(interface, folder, task, name, rate)
         regions = list(_regions(results, where, interface, channel))
         segments = _segments(where, regions, clock)
         if segments and name in tables:
@@ -306,7 +301,7 @@ def write_tasks(
     tasks = []
     for name, segments in tables.items():
         task: dict[str, Any] = {"data": (data or {}).get(name, {interface.key: name})}
-        clock = Clock.of(interface, _table(interface, folder, task, name), rate, name)
+        clock = _clock(interface, folder, task, name, rate)
         some = None if scores is None else scores[name]
         result = {"result": regions_of(segments, interface, clock, some)}
         task["predictions" if predictions else "annotations"] = [result]
@@ -424,26 +419,34 @@ def _names(annotator: Any) -> tuple[Any, ...]:
     return (annotator, str(annotator))
 
 
-def _table(
-    interface: Interface | None, folder: PathLike | None, task: Mapping[str, Any], name: str
+def table_of(
+    interface: Interface, folder: PathLike | None, task: Mapping[str, Any], name: str
 ) -> pd.DataFrame | None:
-    """Return the table of a time series, from the task itself or from the folder. Returns None
-    without a table."""
-    if interface is None or interface.is_sound:
-        return None
+    """Return the table of a time series, from the task itself or from the folder, or None."""
     inline = task["data"].get(interface.key)
     if isinstance(inline, Mapping):
         return pd.DataFrame(dict(inline))
     found = [] if folder is None else sorted(Path(folder).glob("*.[ct]sv"))
-    for file in found:
-        if file.stem == name:
-            return read_text_table(file)
-    if interface.time_format is not None:
+    return next((read_text_table(file) for file in found if file.stem == name), None)
+
+
+def _clock(
+    interface: Interface | None,
+    folder: PathLike | None,
+    task: Mapping[str, Any],
+    name: str,
+    rate: float,
+) -> Clock:
+    """Make the clock for the times of a task, from its table if it has one."""
+    if interface is None or interface.is_sound:
+        return Clock()
+    table = table_of(interface, folder, task, name)
+    if table is None and interface.time_format is not None:
         raise ValueError(
             f"{name!r} has no table (.csv, .tsv) in {str(folder)!r}, so its first time is unknown; "
             "pass the folder of the tables."
         )
-    return None
+    return Clock.of(interface, table, rate, name)
 
 
 def _regions(
