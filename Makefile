@@ -45,7 +45,7 @@ INTEGRATIONS := .venv-integrations
 PEERS := aeon sktime skchange label-studio-ml
 
 integrations: $(INTEGRATIONS)/.created
-	SCIPY_ARRAY_API=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/integrations $(ARGS)
+	SCIPY_ARRAY_API=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/integrations tests/apps/label_studio $(ARGS)
 	$(INTEGRATIONS)/bin/python -m pytest -q --doctest-modules metriclearn/integrations
 
 test: $(VENV)/.test

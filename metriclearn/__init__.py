@@ -44,6 +44,7 @@ _GONE = {
     "NeighborFeatures": "use metriclearn.views.Neighbors",
     "ReferenceMetricLearner": "use WhitenedMetricLearner(view=metriclearn.views.Metric(reference), "
     "toward=strength)",
+    "annotate": "use metriclearn.suggest and metriclearn.labeled_stretches",
 }
 _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

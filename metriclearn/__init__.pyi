@@ -1,6 +1,6 @@
 """The public names of metriclearn, read by ``metriclearn/__init__.py`` and mypy."""
 
-from . import annotate as annotate
+from . import apps as apps
 from . import baselines as baselines
 from . import clusterers as clusterers
 from . import datasets as datasets
@@ -41,6 +41,9 @@ from .estimators.selection.regularization_path import (
     ChangePointMetricLearnerCV as ChangePointMetricLearnerCV,
 )
 from .estimators.selection.regularization_path import regularization_path as regularization_path
+from .estimators.selection.suggest import Suggestion as Suggestion
+from .estimators.selection.suggest import labeled_stretches as labeled_stretches
+from .estimators.selection.suggest import suggest as suggest
 from .features.media.image import ImageFeatures as ImageFeatures
 from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints

@@ -34,8 +34,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import metriclearn as ml
-from metriclearn import baselines, clusterers, indices
-from metriclearn.annotate import suggest
+from metriclearn import baselines, clusterers, indices, suggest
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledSequences, load_example, make_change_points
 from metriclearn.estimators import Viterbi

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metriclearn.__main__ import main
+from metriclearn.apps.console.commands import main
 
 # Children are copies of a process that has imported these files and nothing else.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__, "tests.training", "metriclearn.annotate.server"])
+PROCESSES.set_forkserver_preload([__name__, "tests.training", "metriclearn.apps.label_page.server"])
 
 
 def _start(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

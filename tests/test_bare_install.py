@@ -82,7 +82,7 @@ def test_console_learns_from_sound_and_draws_nothing(tmp_path: Path) -> None:
     (tmp_path / "new.wav").rename(tmp_path / "later" / "new.wav")
     save_segments(spans, tmp_path / "segments.csv")
     code = """
-from metriclearn.__main__ import main
+from metriclearn.apps.console.commands import main
 
 folder, model, new = sys.argv[1:]
 assert main(["fit", folder, "--quick", "--out", model]) == 0

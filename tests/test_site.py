@@ -16,7 +16,6 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = [
     "",
-    ".annotate",
     ".baselines",
     ".clusterers",
     ".datasets",

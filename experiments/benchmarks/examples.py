@@ -22,7 +22,7 @@ from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, Timing
 from experiments.data.assembled_shows import build_shows
 from experiments.pages.pictures import ROOT, title_of
-from metriclearn.__main__ import main as metriclearn
+from metriclearn.apps.console.commands import main as metriclearn
 
 BENCH = Benchmark("examples", __doc__)
 

@@ -33,11 +33,10 @@ from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, in_turns
 from experiments.harness.procedure import standard_error
 from experiments.studies.labeling_effort import held_out
-from metriclearn import PartialPartition
-from metriclearn.annotate import suggest
-from metriclearn.annotate.learning import Group, compile_programs, strategy_for
-from metriclearn.annotate.project import Annotation
-from metriclearn.annotate.signals import Recording
+from metriclearn import PartialPartition, suggest
+from metriclearn.apps.label_page.learning import Group, compile_programs, strategy_for
+from metriclearn.apps.label_page.project import Annotation
+from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
 
 BENCH = Benchmark("labeling", __doc__)

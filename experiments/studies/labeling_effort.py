@@ -1,6 +1,6 @@
 """Loss against labeled seconds: an annotator labels stretches, and the metric is learned again.
 
-The annotator is simulated. A strategy of :func:`metriclearn.annotate.suggest` chooses stretches,
+The annotator is simulated. A strategy of :func:`metriclearn.suggest` chooses stretches,
 and the answers are their true change-points, with optional errors. After every batch of answers the
 metric is learned from the answered stretches alone, each treated as one recording. After that, the
 next batch is requested. Test recordings are used for scores only. The curves start at the Euclidean
@@ -42,8 +42,7 @@ from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
-from metriclearn import Partition
-from metriclearn.annotate import labeled_stretches, suggest
+from metriclearn import Partition, labeled_stretches, suggest
 from metriclearn.datasets import LabeledSequences, make_change_points
 
 START, END, RANDOM = "euclidean", "ours/all labels", "random"
@@ -108,7 +107,7 @@ class Annotator(BaseEstimator):
     Parameters
     ----------
     strategy : str
-        A strategy of :func:`metriclearn.annotate.suggest`.
+        A strategy of :func:`metriclearn.suggest`.
     fractions : sequence of float
         Fractions of the samples to label. Each time a fraction is reached, the metric is learned
         again.

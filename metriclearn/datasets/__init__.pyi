@@ -3,6 +3,7 @@
 from .annotations import Segment as Segment
 from .annotations import covering as covering
 from .annotations import disjoint as disjoint
+from .annotations import named_as as named_as
 from .annotations import numbered as numbered
 from .annotations import read_groups as read_groups
 from .annotations import read_segments as read_segments
@@ -11,6 +12,7 @@ from .annotations import save_segments as save_segments
 from .annotations import segments_text as segments_text
 from .annotations import typical_tolerance as typical_tolerance
 from .examples import load_example as load_example
+from .files import ENDINGS as ENDINGS
 from .files import file_times as file_times
 from .files import finite_values as finite_values
 from .files import load_files as load_files
@@ -46,5 +48,6 @@ from .sequences import of_parts as of_parts
 from .sequences import runs as runs
 from .synthetic import SyntheticSequences as SyntheticSequences
 from .synthetic import make_change_points as make_change_points
+from .text_tables import check_distinct as check_distinct
 from .text_tables import read_text_table as read_text_table
 from .text_tables import stream_rows as stream_rows

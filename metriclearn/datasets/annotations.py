@@ -155,6 +155,32 @@ def named_as(tables: dict[str, list[Segment]], names: Iterable[str]) -> dict[str
     """Give recordings in a table the names that they have elsewhere, such as those of their files.
 
     Names that people see as equal are equal, see :func:`~metriclearn.running.parameters.text`.
+
+    Parameters
+    ----------
+    tables : dict of lists of (start, end, label)
+        By the name of the recording.
+    names : iterable of str
+        The names elsewhere. A recording without such a name keeps its own.
+
+    Returns
+    -------
+    dict of lists of (start, end, label)
+
+    Raises
+    ------
+    TypeError
+        If a name is not hashable.
+
+    See Also
+    --------
+    read_segments : reads such tables.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import named_as
+    >>> named_as({"song ": [(0.0, 2.0, "verse")]}, ["song"])
+    {'song': [(0.0, 2.0, 'verse')]}
     """
     known = {text(name): name for name in names}
     named: dict[str, list[Segment]] = {}

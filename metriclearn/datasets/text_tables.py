@@ -98,7 +98,28 @@ def form_of_file(path: PathLike) -> TableForm:
 
 
 def check_distinct(who: str, names: Sequence[str]) -> None:
-    """Refuse names of columns of which people see two as equal."""
+    """Refuse names of columns of which people see two as equal.
+
+    Parameters
+    ----------
+    who : str
+        The table, in words for error messages.
+    names : sequence of str
+
+    Raises
+    ------
+    ValueError
+        If two names are equal.
+
+    See Also
+    --------
+    stream_rows : reads a table whose first line may hold names.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import check_distinct
+    >>> check_distinct("new.csv", ["time", "x"])
+    """
     seen = list(map(text, names))
     if repeated := sorted({name for name in seen if name and seen.count(name) > 1}):
         raise ValueError(

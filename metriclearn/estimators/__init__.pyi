@@ -15,6 +15,9 @@ from .penalties.feature_penalty import FeaturePenalty as FeaturePenalty
 from .penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .scores.agreement import Agreement as Agreement
+from .scores.confidence import Calibration as Calibration
+from .scores.confidence import uncalibrated as uncalibrated
+from .scores.name_weights import discriminant as discriminant
 from .scores.segment_score import SegmentScore as SegmentScore
 from .scores.stream import SegmenterStream as SegmenterStream
 from .scores.stream import StreamedSegments as StreamedSegments
@@ -24,3 +27,4 @@ from .selection.cross_fit import Member as Member
 from .selection.families import FAMILIES as FAMILIES
 from .selection.regularization_path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV
 from .selection.regularization_path import regularization_path as regularization_path
+from .selection.suggest import suggest as suggest

@@ -33,7 +33,7 @@ from metriclearn.estimators.labelings import (
     read_labelings,
     sample_labels,
 )
-from metriclearn.estimators.learners.row_names import RowNames
+from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.scores.agreement import (
     Agreement,

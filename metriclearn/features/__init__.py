@@ -1,8 +1,8 @@
-"""Features: turn files of sound, pictures and video into rows."""
+"""Features: turn files of sound, pictures and video into rows.
 
-import pkgutil
+The public names are in ``__init__.pyi`` and load on first use.
+"""
 
 import lazy_loader
 
-_FILES = [file.name for file in pkgutil.iter_modules(__path__)]
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, _FILES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,6 +6,8 @@ from .boundaries import annotation_error as annotation_error
 from .boundaries import covering as covering
 from .boundaries import f_measure as f_measure
 from .boundaries import hausdorff as hausdorff
+from .boundaries import match as match
+from .boundaries import near as near
 from .boundaries import precision_recall as precision_recall
 from .chance import Estimate as Estimate
 from .chance import adjusted as adjusted
@@ -56,6 +58,7 @@ from .state_sequences import (
     weighted_normalized_mutual_info_score as weighted_normalized_mutual_info_score,
 )
 from .summary import compare as compare
+from .summary import compare_times as compare_times
 from .validity import calinski_harabasz_score as calinski_harabasz_score
 from .validity import davies_bouldin_score as davies_bouldin_score
 from .validity import silhouette_samples as silhouette_samples

@@ -351,7 +351,32 @@ def match(a: NDArray, b: NDArray, tolerance: float) -> NDArray[np.int64]:
 
     The points a[i] and b[j] may be matched if they are at most ``tolerance`` apart. To match the
     first two points that may be matched is optimal, because the tolerance is the same for all
-    points. It takes O(r + s) time for r and s points, and returns an array (n, 2).
+    points. It takes O(r + s) time for r and s points.
+
+    Parameters
+    ----------
+    a, b : sorted arrays (r,) and (s,)
+    tolerance : float
+
+    Returns
+    -------
+    int array (n, 2)
+
+    Raises
+    ------
+    ValueError
+        If a point is not a number.
+
+    See Also
+    --------
+    precision_recall : counts the points that are matched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.indices import match
+    >>> match(np.array([50, 55]), np.array([48, 53]), 10).tolist()
+    [[0, 0], [1, 1]]
     """
     from metriclearn.indices.kernels import matched
 
@@ -360,7 +385,34 @@ def match(a: NDArray, b: NDArray, tolerance: float) -> NDArray[np.int64]:
 
 
 def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_]:
-    """Tell for each place whether another is at most ``tolerance`` away. ``others`` are sorted."""
+    """Tell for each place whether another is at most ``tolerance`` away.
+
+    Parameters
+    ----------
+    places : array (r,)
+    others : sorted array (s,)
+    tolerance : float
+
+    Returns
+    -------
+    bool array (r,)
+
+    Raises
+    ------
+    TypeError
+        If a place is not a number.
+
+    See Also
+    --------
+    match : matches one to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.indices import near
+    >>> near(np.array([50, 70]), np.array([48, 53]), 10).tolist()
+    [True, False]
+    """
     return distances(places, others) <= tolerance
 
 

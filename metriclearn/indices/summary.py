@@ -119,6 +119,22 @@ def compare_times(
         In this order: ‖M − N‖² of the prediction, ‖M − N‖² of a prediction without boundaries; F1,
         precision and recall of boundaries; the fraction of the time with the correct label; the
         edit score; F1 of segments at overlap .1, .25 and .5.
+
+    Raises
+    ------
+    ValueError
+        If the segments do not end at the same time.
+
+    See Also
+    --------
+    precision_recall, edit_score, segmental_f1 : compute these numbers.
+
+    Examples
+    --------
+    >>> from metriclearn.indices import compare_times
+    >>> found = [(0.0, 2.1, "a"), (2.1, 5.0, "b")]
+    >>> compare_times([(0.0, 2.0, "a"), (2.0, 5.0, "b")], found, 0.2)[2:5]
+    [1.0, 1.0, 1.0]
     """
     partitions, names = [], []
     for spans in (true, found):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.integrations.fitting import fit_segmenter
-from metriclearn.running.extras import optional
+from metriclearn.running import optional
 
 BaseSegmenter: Any = optional("aeon.segmentation.base", "aeon").BaseSegmenter
 

@@ -10,11 +10,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.baselines.predictors import TunedSegmenter
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.linear import Euclidean
-from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
-from metriclearn.running.parameters import Of, OneOf, Real
+from metriclearn import ChangePointMetricLearner
+from metriclearn.baselines import BayesianCriterion, Euclidean, TunedSegmenter
+from metriclearn.running import Of, OneOf, Real
 
 _LEARNER = Of("predict", "ChangePointMetricLearner()", optional=True)
 _PENALTY = OneOf(None, Real())

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from metriclearn.estimators.scores.stream import Streaming
-
 
 class StreamingChangePointDetector:
     """Follow a stream of samples, which are dictionaries, with a fitted segmenter.
@@ -55,7 +53,7 @@ class StreamingChangePointDetector:
     ([3], 1)
     """
 
-    def __init__(self, segmenter: Streaming, max_delay: int | None = None) -> None:
+    def __init__(self, segmenter: Any, max_delay: int | None = None) -> None:
         self.segmenter, self.max_delay = segmenter, max_delay
         self.stream_ = segmenter.stream(max_delay)
         self.changes: list[int] = []

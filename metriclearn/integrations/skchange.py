@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.problem.forms import center, check_squares
-from metriclearn.running.extras import optional
-from metriclearn.running.parameters import metric_factor
+from metriclearn.problem import center, check_squares
+from metriclearn.running import metric_factor, optional
 
 BaseCost: Any = optional("skchange.interval_scorers", "skchange").BaseCost
 penalties = optional("skchange.penalties", "skchange")

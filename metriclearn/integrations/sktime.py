@@ -9,13 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.named import NamedSegmentLearner
-from metriclearn.estimators.learners.viterbi import Viterbi
-from metriclearn.estimators.scores.stream import SegmenterStream
-from metriclearn.estimators.segmenter import Segmenter
+from metriclearn import (
+    ChangePointMetricLearner,
+    NamedSegmentLearner,
+    Segmenter,
+    SegmenterStream,
+)
+from metriclearn.estimators import Viterbi
 from metriclearn.integrations.fitting import fit_segmenter
-from metriclearn.running.extras import optional
+from metriclearn.running import optional
 
 BaseDetector: Any = optional("sktime.detection.base", "sktime").BaseDetector
 _NAMED = (NamedSegmentLearner, Viterbi, Segmenter)  # learn names of segments

@@ -1,10 +1,13 @@
-"""Make a command line ``program COMMAND ARGUMENTS`` from functions with docstrings.
+"""Run a program ``program COMMAND ARGUMENTS`` whose commands are functions with docstrings.
 
 A command is a function, and its keyword-only parameters are options. Each parameter is annotated
 with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
 Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
 help, the placeholder for the value is the name of the parameter, or the third entry of
 ``Annotated`` if there is one.
+
+The exit status is 0 if all went well, 1 after an error that the user can fix (with a message of one
+sentence), 2 for a wrong command line, and 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -12,15 +15,76 @@ from __future__ import annotations
 import argparse
 import inspect
 import signal
+import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+FIXABLE = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
+
+
+def run_program(
+    program: str,
+    main: Any,
+    commands: Sequence[Any],
+    version: str,
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Run the command that the arguments choose, and return the exit status.
+
+    Warnings are printed as notes, each once, although several folds may warn.
+
+    Parameters
+    ----------
+    program : str
+        Name of the program.
+    main : function
+        Its docstring is the help of the program.
+    commands : sequence of functions
+        The commands.
+    version : str
+        The version, printed by ``--version``.
+    arguments : sequence of str, optional
+        By default the arguments of the process.
+    """
+    interruptions: list[int] = []
+    notes: set[str] = set()
+
+    def note(message: Any, *_: Any) -> None:
+        if str(message) not in notes:
+            print(f"Note: {message}", file=sys.stderr)
+        notes.add(str(message))
+
+    try:
+        with _noting_interruptions(interruptions), warnings.catch_warnings():
+            warnings.showwarning = note  # type: ignore[assignment]
+            parser = command_line(program, main, commands, version)
+            options = vars(parser.parse_args(arguments))
+            options.pop("run")(**options)
+    except (Exception, KeyboardInterrupt) as error:
+        if interruptions or isinstance(error, KeyboardInterrupt):
+            print("Interrupted. No file was left incomplete.", file=sys.stderr)
+            return 130
+        if not isinstance(error, FIXABLE):
+            raise
+        print(f"Error: {sentence(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def sentence(error: BaseException) -> str:
+    """Return the message of an error on one line."""
+    told = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        told = f"{error.filename} cannot be used: {error.strerror}."
+    return " ".join(told.split())
+
 
 @contextmanager
-def noting_interruptions(seen: list[int]) -> Iterator[None]:
+def _noting_interruptions(seen: list[int]) -> Iterator[None]:
     """Context in which Ctrl-C is noted in the list ``seen``, and raises KeyboardInterrupt as usual.
 
     A library that is being loaded may turn KeyboardInterrupt into another error, which hides that
@@ -56,17 +120,6 @@ def command_line(
     """Make the parser of a program whose commands are functions.
 
     The parsed arguments hold the function of the chosen command in the attribute ``run``.
-
-    Parameters
-    ----------
-    program : str
-        Name of the program.
-    main : function
-        Its docstring is the help of the program.
-    commands : sequence of functions
-        The commands.
-    version : str
-        The version, printed by ``--version``.
     """
 
     def texts(function: Any) -> tuple[str, dict[str, Any]]:

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metriclearn as ml
+from metriclearn.apps.label_studio import read_tasks, write_tasks
 from metriclearn.datasets import SequenceFolder
 from metriclearn.datasets.formats import FORMATS, read_labels, write_file
 from metriclearn.datasets.registry import read_arrays
-from metriclearn.integrations.label_studio_json import read_tasks, write_tasks
 from metriclearn.running.atomic import Checkpoint
 from tests.adversarial.callables import LABELS, X
 from tests.adversarial.outcome import CASES, Wrong, in_ci, is_ours, watched

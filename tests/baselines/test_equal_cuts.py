@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
+from metriclearn.apps.console.live import live_segments
 from metriclearn.baselines import EqualCuts, TunedSegmenter
-from metriclearn.estimators.selection.live import live_segments
 
 RNG = np.random.default_rng(0)
 LENGTHS = (60, 90, 47)

@@ -11,6 +11,7 @@ GONE = {
     "EachSample": r"metriclearn\.views\.Each",
     "FramePosteriors": r"metriclearn\.views\.Posteriors",
     "NeighborFeatures": r"metriclearn\.views\.Neighbors",
+    "annotate": r"metriclearn\.suggest",
     "ReferenceMetricLearner": r"WhitenedMetricLearner\(view=metriclearn\.views\.Metric",
 }
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
+from metriclearn.apps.console.live import live_segments
 from metriclearn.baselines import EqualCuts
 from metriclearn.estimators import Agreement
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.selection.live import live_segments
 from tests.budget import examples
 from tests.estimators.test_segmenter import NAMED, NEW, named_recordings
 from tests.estimators.test_stream import (

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.__main__ import main
+from metriclearn.apps.console.commands import main
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import Samples

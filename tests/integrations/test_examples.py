@@ -35,7 +35,7 @@ def test_an_example_of_ten_lines_per_library(library, capsys) -> None:
 
 
 def test_the_example_of_label_studio(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = [block for block in BLOCKS if "integrations.label_studio" in block]
+    (block,) = [block for block in BLOCKS if "apps.label_studio" in block]
     names_of(block)
     assert capsys.readouterr().out == "{'monday': [(0.0, 12.5, 'speech'), (12.5, 47.0, 'song')]}\n"
 

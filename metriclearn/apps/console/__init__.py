@@ -1,0 +1,1 @@
+"""The commands of metriclearn, and a recording that is segmented while it runs."""

@@ -1,0 +1,580 @@
+"""The command ``metriclearn``, or ``python -m metriclearn``: learn, segment, compare, inspect.
+
+``--help`` of a command shows the docstring of its function and the annotations of the parameters.
+Keyword-only parameters are options.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from math import nan
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import metriclearn
+from metriclearn import datasets, running
+from metriclearn.apps.models import extractor_of
+from metriclearn.running import FIXABLE, counted, install, run_program, sentence
+
+if TYPE_CHECKING:
+    from metriclearn.datasets import Segment
+
+Cache = Annotated[Path | None, "folder to keep computed features in"]
+Features = Annotated[
+    Literal["audio", "video", "both", "tables"] | None,
+    "streams to use; by default audio, or for videos both (video, if the table has no classes); "
+    "tables: CSV files named in segments.csv",
+]
+Rate = Annotated[
+    float | None,
+    "rows per second; by default 1, or 8 for videos without classes (shots), or for CSV files the "
+    "rate of the --time column",
+]
+Time = Annotated[
+    str | None, "column of seconds or time stamps in CSV files, not a feature", "COLUMN"
+]
+Ignore = Annotated[list[str] | None, "columns of CSV files that are not features", "COLUMN"]
+Table = Annotated[str, "table in FOLDER, or files of other programs, such as '*.TextGrid'"]
+Formats = Annotated[
+    list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams"]] | None,
+    "files to write; by default csv audacity webvtt",
+]
+Label = Annotated[str | None, "column of labels in CSV files; by default label", "COLUMN"]
+Unknown = Annotated[
+    str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
+]
+Groups = Annotated[
+    Path | None,
+    "table recording,group outside of FOLDER, if several recordings are of one person, place or "
+    "day: a group is left out as a whole",
+    "TABLE",
+]
+Tolerance = Annotated[
+    float | None,
+    "seconds by which a boundary may be off; by default a tenth of the median true segment, but at "
+    "least one row",
+]
+_CSV = "*.[cC][sS][vV]"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Learn from labeled recordings where segments begin and end, and segment new ones.
+
+    examples:
+      metriclearn label songs                             # label recordings in a browser
+      metriclearn fit songs --out songs.model             # songs/*.wav and songs/segments.csv
+      metriclearn segment new.wav --model songs.model     # new.segments.csv, .txt, .vtt, .png
+      metriclearn compare truth.csv new.segments.csv
+      metriclearn info songs.model
+    """
+    commands = (label, fit, segment, compare, info)
+    return run_program("metriclearn", main, commands, metriclearn.__version__, arguments)
+
+
+def fit(
+    folder: Annotated[Path, "folder of the recordings or tables"],
+    *,
+    out: Annotated[Path, "file to write", "MODEL"],
+    features: Features = None,
+    rate: Rate = None,
+    segments: Table = "segments.csv",
+    gap: Annotated[str | None, "label for time that the table leaves out", "LABEL"] = None,
+    label: Label = None,
+    time: Time = None,
+    ignore: Ignore = None,
+    unknown: Unknown = None,
+    quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
+    groups: Groups = None,
+    tolerance: Tolerance = None,
+    cache: Cache = None,
+) -> None:
+    """learn from a folder
+
+    FOLDER holds recordings (wav, flac, ogg, mp3, mp4, mkv, ...) and a table segments.csv:
+
+      recording,start,end,label
+      monday,0.0,12.5,speech
+      monday,12.5,47.0,music
+
+    Times are in seconds; monday is the name of a file without its ending. If the table has no
+    labels, or if each label occurs only once, only boundaries are learned, as for shots of a video.
+    Files of Praat ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), RTTM and JAMS can be used
+    instead of the table, with --segments.
+
+    FOLDER can also hold CSV files, one for each sequence, with a row for each sample. The labels
+    are in a column (--label) or in a table segments.csv in FOLDER. All other columns are features.
+
+    examples:
+      metriclearn fit songs --out songs.model
+      metriclearn fit shows --out shows.model --features both --rate 2
+      metriclearn fit gestures --out gestures.model --label phase --rate 30
+      metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
+      metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
+    """
+    from metriclearn.apps.label_page.project import page_settings
+
+    running.writable(out)  # before anything is learned
+    extractor, options = None, dict[str, Any]()
+    page = page_settings(folder, segments, features)  # of metriclearn label
+    features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
+    unknown = unknown or page[3]
+    left_out = [*(ignore or []), *([time] if time else [])]
+    recorded = features != "tables" and _holds_recordings(folder, segments)
+    given = None if rate or recorded else time
+    times, rate = _times_of("fit", folder, given, rate, segments)
+    if features == "tables":
+        _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
+        options = {"ignore": left_out, "gap": gap, "times": times}
+        data = datasets.load_tables(folder, rate or 1.0, segments, **options)
+    elif recorded:
+        _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
+        extractor, data = _recorded(folder, segments, features, rate, gap, cache)
+    else:
+        _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
+        data = datasets.load_files(folder, label or "label", _CSV, ignore=left_out)
+    if groups is not None:
+        data = replace(data, groups=datasets.read_groups(groups, data.names))
+    data = data if unknown is None else data.without(unknown)
+    learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
+    options = {"rate": rate, "time": given, "tolerance": tolerance}
+    model = metriclearn.Segmenter(learner, extractor=extractor, **options).fit(data)
+    model.save(out)
+    _print(model.summary())
+    print(f"Model: {out}")
+
+
+def segment(
+    files: Annotated[
+        list[Path], "recordings, CSV files of features, or folders of them; - for a stream", "FILE"
+    ],
+    *,
+    model: Annotated[Path, "model file written by fit"],
+    out: Annotated[
+        Path | None, "folder to write to; by default the folder of each FILE", "FOLDER"
+    ] = None,
+    formats: Formats = None,
+    truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
+    cache: Cache = None,
+    rate: Annotated[float | None, "samples per second of raw sound that is streamed"] = None,
+    delay: Annotated[float | None, "seconds after which a streamed change is final"] = None,
+) -> None:
+    """segment recordings
+
+    Writes these files next to every FILE, or into the folder given by --out:
+
+      NAME.segments.csv   table recording,start,end,label with times in seconds
+      NAME.labels.txt     label track for Audacity (File, Import, Labels)
+      NAME.vtt            WebVTT subtitles for browsers and VLC
+      NAME.timeline.png   picture of the segments
+
+    With --formats, other files are written instead of the first three: NAME.TextGrid for Praat,
+    NAME.eaf for ELAN, NAME.rttm or NAME.jams.
+
+    For CSV files, times are seconds since the first row, by the column of times that fit read. If a
+    FILE cannot be read, the others are still segmented.
+
+    If FILE is -, the standard input is read as long as it lasts. It consists of lines of CSV or,
+    with --rate, of raw sound (one channel of signed 16-bit integers). Every segment is written to
+    the standard output as a line of JSON, as soon as it is final.
+
+    examples:
+      metriclearn segment new.wav --model songs.model
+      metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
+      metriclearn segment new/*.csv archive --model gestures.model --out results
+      metriclearn segment new.wav --model interviews.model --formats elan
+      tail -n +1 -f growing.csv | metriclearn segment - --model machines.model
+    """
+    segmenter = metriclearn.load(model)
+    if files == [Path("-")]:
+        return _follow_input(segmenter, rate, delay)
+    if rate is not None or delay is not None:
+        raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
+    if not isinstance(segmenter, metriclearn.Segmenter):
+        raise ValueError(
+            f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
+            "with metriclearn fit."
+        )
+    paths = _to_segment(files, segmenter.extractor is None)
+    targets = _targets(paths, out)
+    kinds = formats or ["csv", "audacity", "webvtt"]
+    stems = [path.stem for path in paths]
+    true = {} if truth is None else datasets.named_as(datasets.read_labels(truth), stems)
+    if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
+        raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
+    failed = 0
+    for path, target in zip(paths, targets):
+        try:
+            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), cache)
+        except FIXABLE as error:
+            if len(paths) == 1:
+                raise
+            print(f"Error: {sentence(error)}", file=sys.stderr)
+            failed += 1
+            continue
+        if len(paths) == 1:
+            for start, end, label in found:
+                print(f"{start:9.2f} {end:9.2f}  {label}".rstrip())
+        print(f"{path}: {counted(len(found), 'segment')}")
+        print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
+    if failed:
+        raise ValueError(f"{failed} of {len(paths)} files were not segmented, see above.")
+
+
+def label(
+    folder: Annotated[Path, "folder of the recordings or tables"],
+    *,
+    features: Features = None,
+    rate: Rate = None,
+    time: Time = None,
+    ignore: Ignore = None,
+    port: Annotated[float | None, "port of the address; by default any free port"] = None,
+    quiet: Annotated[bool, "do not open a browser"] = False,
+    check: Annotated[bool, "request everything on the page once, then exit"] = False,
+    cache: Cache = None,
+) -> None:
+    """label recordings in a browser while the model learns
+
+    Opens a page that only this computer can reach. FOLDER holds recordings, or tables (CSV,
+    Parquet, npz) with a row for each sample. Every change is saved at once, in
+    FOLDER/metriclearn.json and FOLDER/segments.csv. metriclearn fit learns from these files.
+
+    examples:
+      metriclearn label songs
+      metriclearn label gestures --rate 50
+    """
+    from metriclearn.apps.label_page.server import open_page, serve
+
+    options = {"features": features, "rate": rate, "time": time, "ignore": ignore, "cache": cache}
+    serve(open_page(folder, **options), port=int(port or 0), check=check, browser=not quiet)
+
+
+def compare(
+    truth: Annotated[Path, "table of the true segments, or folder", "TRUTH.csv"],
+    predicted: Annotated[Path, "table of predicted segments, or folder", "PREDICTED.csv"],
+    *,
+    tolerance: Tolerance = None,
+    label: Annotated[str, "column of labels in CSV files", "COLUMN"] = "label",
+    rate: Annotated[float | None, "rows per second of CSV files"] = None,
+    time: Time = None,
+    ignore: Ignore = None,
+) -> None:
+    """compare predicted segments with the truth
+
+    Compares two tables recording,start,end,label, or files of Praat, ELAN, Audacity, RTTM or JAMS.
+    A folder stands for all tables NAME.segments.csv in it. With --rate or --time, the folder of the
+    truth holds CSV files with a column of labels instead.
+
+    examples:
+      metriclearn compare truth.csv new.segments.csv --tolerance 0.5
+      metriclearn compare machines found --label state --rate 2
+    """
+    times, rate = _times_of("compare", truth, None if rate else time, rate)
+    left_out = [column for column in (time, *(ignore or [])) if column]
+    true = _segments_of(truth, label, rate, left_out, times)
+    pred = datasets.named_as(_segments_of(predicted), true)
+    shared = [recording for recording in true if recording in pred]
+    if not shared:
+        raise ValueError(
+            f"{str(truth)!r} and {str(predicted)!r} need a recording in common, got "
+            f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
+        )
+    if (longest := max(spans[-1][1] for spans in (*true.values(), *pred.values()))) > 1e7:
+        raise ValueError(
+            f"Only times up to 1e7 s can be compared, got {longest:g}; give times in seconds."
+        )
+    pairs, lengths = [], []
+    for name in shared:
+        tables = true[name], pred[name]
+        _note_times(name, *tables)
+        end = max(table[-1][1] for table in tables)
+        covered = [datasets.covering(t if t[0][2] else datasets.numbered(t), end) for t in tables]
+        lengths += [stop - start for start, stop, _ in covered[0]]
+        pairs.append(covered)
+    if tolerance is None:
+        tolerance = datasets.typical_tolerance(lengths, 1 / rate if rate else 0.0)
+    rows = [metriclearn.indices.compare_times(a, b, tolerance) for a, b in pairs]
+    labels: tuple[list[str], list[str]] = [], []
+    for row, name, pair in zip(rows, shared, pairs):
+        if not (true[name][0][2] and pred[name][0][2]):
+            row[5:] = [nan] * 5  # no labels to compare
+            continue
+        for side, spans in zip(labels, pair):
+            side += [label for *_, label in spans]
+    recur = len(set(labels[0])) < len(labels[0]) and not set(labels[0]).isdisjoint(labels[1])
+    means = [fmean(column) for column in zip(*rows)]
+    _print_comparison([*zip(shared, rows), ("mean", means)], recur, tolerance)
+    if single := sorted(set(true) ^ set(pred)):
+        print(f"Left out, as in only one table: {', '.join(single[:10])}.")
+
+
+def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, tolerance: float) -> None:
+    """Print the table of results. If labels are names, include measures of action segmentation."""
+    head, form, note = "", "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}", "."
+    if names:
+        head, form = "   edit  F1@10  F1@25  F1@50", form + 4 * " {:6.2f}"
+        note = "; edit: order of the names; F1@50: segments of one name that overlap by half."
+    print(f"{'recording':24s}    loss    (none)     F1 precision recall  labels{head}")
+    for name, row in rows:
+        text = form.format(*row).replace("nan%", "   -").replace("nan", "  -")
+        print(f"{name:24.24s} {text}")
+    print(
+        f"loss: ‖M − N‖², 0 for equal segmentations (none: without boundaries); F1, precision, "
+        f"recall: boundaries within {tolerance:.3g} s; labels: share of time with the same label"
+        + note
+    )
+
+
+def _segments_of(
+    path: Path,
+    label: str = "",
+    rate: float | None = None,
+    ignore: Collection[str] = (),
+    times: Mapping[str, running.Times] | None = None,
+) -> dict[str, list[Segment]]:
+    """Read the segments of every recording.
+
+    ``path`` is a table or a folder. The folder holds tables NAME.segments.csv or, if ``rate`` is
+    given, CSV files in which every run of equal labels is a segment. Their rows have ``times``, or
+    follow one another in 1/rate seconds.
+    """
+    import numpy as np
+
+    if not path.is_dir():
+        return datasets.read_labels(path)
+    if rate is not None:
+        data, tables = datasets.load_files(path, label, ignore=ignore), {}
+        for name, names in zip(data.names, data.labels):
+            cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
+            begins = times[name].at(cuts) if times else cuts / rate
+            spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
+            tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
+        return tables
+    files = sorted(path.glob("*.segments.csv"))
+    if not files:
+        raise ValueError(
+            f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
+            "writes them; for CSV files with a column of labels pass --label, with --rate or "
+            f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
+        )
+    return {name: spans for file in files for name, spans in datasets.read_labels(file).items()}
+
+
+def _times_of(
+    who: str, folder: Path, time: str | None, rate: float | None, segments: str = ""
+) -> tuple[dict[str, running.Times], float | None]:
+    """Read the times of every table in a folder from the column ``time``, and their rate.
+
+    Without such a column there are no times, and the rate is the given one.
+    """
+    if time is None:
+        return {}, rate
+    files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
+    times = {file.stem: datasets.file_times(file, time) for file in files if file.name != segments}
+    return times, running.rate_of(list(times.values()), time)
+
+
+def info(model: Annotated[Path, "model file written by fit"]) -> None:
+    """describe a model
+
+    Prints the labels, recordings and features, the validation loss, the rank of the metric, the
+    penalty and the features with the largest weights.
+
+    example:
+      metriclearn info songs.model
+    """
+    fitted = metriclearn.load(model)
+    if isinstance(fitted, metriclearn.Segmenter) and hasattr(fitted, "agreement_"):
+        _print(fitted.summary())
+        return
+    parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
+    names = " → ".join(type(part).__name__ for part in parts)
+    if not hasattr(parts[-1], "components_"):
+        parameters = " ".join(str(fitted).split())
+        print(f"{names} without a metric, as it is not fitted or learns none; {parameters}")
+        return
+    print(f"{names} of {parts[0].n_features_in_} features")
+    print(f"rank of the metric: {len(parts[-1].components_)}")
+    if getattr(parts[-1], "penalty_", None) is not None:
+        unit = parts[-1].score_.unit if hasattr(parts[-1], "score_") else None
+        times = "" if unit is None else " times the variance of a sequence under the metric"
+        print(f"penalty per segment: {parts[-1].penalty_:.4g}{times}")
+    if getattr(parts[-1], "feature_penalty_", None) is not None:
+        weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
+        print(f"weights of the penalty's features: {weights}")
+
+
+def _print(lines: Mapping[str, str]) -> None:
+    for title, text in lines.items():
+        print(f"{title + ':':21} {text}")
+
+
+def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> None:
+    """Segment the standard input, and print each segment as soon as it is final."""
+    from metriclearn.apps.console.live import json_lines
+
+    for line in json_lines(segmenter, sys.stdin, rate, delay):
+        print(line, flush=True)
+
+
+def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
+    """For every input file, return the path of its results without the endings."""
+    if out is not None and out.suffix and not out.is_dir():
+        raise ValueError(
+            f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
+            f"every result has the name of its recording, so pass a folder, --out '{out.parent}'."
+        )
+    targets = [(out or path.absolute().parent) / path.stem for path in paths]
+    if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
+        raise ValueError(
+            f"{', '.join(map(str, twice[:4]))} would be written to files of the same name; segment "
+            "them with different folders --out, or rename one."
+        )
+    return targets
+
+
+def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
+    """Replace every folder by the CSV files in it (if ``tables``) or by the recordings in it."""
+    listed: list[Path] = []
+    for file in files:
+        if not file.is_dir():
+            listed.append(file)
+        elif tables:
+            listed += datasets.sequence_files("segment", file, None, [".csv"])
+        elif recordings := datasets.recording_files(file):
+            listed += recordings.values()
+        else:
+            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
+    return listed
+
+
+def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
+    """Warn if one of two segmentations of a recording is more than twice as long as the other."""
+    ends = true[-1][1], found[-1][1]
+    if max(ends) > 2 * min(ends):
+        warnings.warn(
+            f"{recording!r} ends at {ends[0]:g} s in the truth and at {ends[1]:g} s in the other "
+            "table; check that both are in seconds.",
+            stacklevel=2,
+        )
+
+
+def _refuse(kind: str, folder: Path, **options: Any) -> None:
+    """Raise an error if an option is given that does not apply to this kind of folder."""
+    if given := [f"--{name}" for name, value in options.items() if value is not None]:
+        raise ValueError(
+            f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "
+            f"{'it' if len(given) == 1 else 'them'} out."
+        )
+
+
+def _holds_recordings(folder: Path, segments: str) -> bool:
+    """Return whether a folder holds recordings or a table of their segments.
+
+    The result is also True if ``segments`` names another table than segments.csv. For a folder of
+    CSV files with labels, the result is False. If the folder holds none of these, an error is
+    raised.
+    """
+    of = metriclearn.features
+    kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
+    if kinds & {*of.AUDIO_SUFFIXES, *of.VIDEO_SUFFIXES} or (folder / segments).is_file():
+        return True
+    if segments == "segments.csv" and not any(folder.glob(_CSV)):
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds neither recordings nor CSV files; add CSV files, or recordings "
+            f"with a table {segments}."
+        )
+    return segments != "segments.csv"
+
+
+def _recorded(
+    folder: Path,
+    segments: str,
+    features: str | None,
+    rate: float | None,
+    gap: str | None,
+    cache: Path | None,
+) -> tuple[Any, Any]:
+    """Read a folder of recordings, and return the feature extractor and the data.
+
+    Unless the kind of features and the rate are given, they are chosen to suit the recordings.
+    """
+    from metriclearn.apps.label_page.project import read_project
+
+    spans = datasets.read_labels(folder / segments)
+    classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
+    files = datasets.recording_files(folder)
+    kinds = {file.suffix.lower() for file in files.values()}
+    if features is None and not kinds <= {*metriclearn.features.VIDEO_SUFFIXES}:
+        features = "audio"
+    features = features or ("both" if classes else "video")
+    # shots may be shorter than a second
+    extractor = extractor_of(features, rate or (1.0 if classes or features == "audio" else 8.0))
+    # labels from the page may name tables, too
+    named = sorted(set(spans) & set(files)) if read_project(folder) else None
+    given: dict[str, Any] = {"recordings": named, "gap": gap, "cache": cache}
+    return extractor, datasets.load_recordings(folder, extractor, segments, **given)
+
+
+def _segment(
+    path: Path,
+    target: Path,
+    kinds: Sequence[str],
+    segmenter: Any,
+    true: list[Segment] | None,
+    cache: Path | None,
+) -> tuple[list[Segment], list[Path]]:
+    """Segment a file and write the results, such as TARGET.segments.csv.
+
+    Returns the segments and the files that were written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if segmenter.extractor is None:
+        X = datasets.read_features(path, names=segmenter.feature_names_in_).to_numpy()
+        time, rate = segmenter.time, segmenter.rows_per_second
+        times = datasets.file_times(path, time, rate) if time else None
+        found = segmenter.segments(X, times)
+    else:
+        found = segmenter.segments(path, cache=cache)
+    written = []
+    for kind in dict.fromkeys(kinds):
+        place = target.with_name(target.name + datasets.FORMATS[kind].ending)
+        written.append(datasets.write_file(kind, path.stem, found, place))
+    strips = {"predicted": found}
+    if true is not None:
+        _note_times(path.stem, true, found)
+        blank = [(start, end, "") for start, end, _ in true]
+        strips = {"truth": true if segmenter.labels_ else blank, **strips}
+    if find_spec("matplotlib") is None:
+        warnings.warn(
+            f"no timeline is drawn, as matplotlib is not installed: {install('plots')}",
+            stacklevel=2,
+        )
+        return found, written
+    picture = target.with_name(f"{target.name}.timeline.png")
+    _draw(path, segmenter.extractor, strips, picture)
+    return found, [*written, picture]
+
+
+def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
+    """Draw a timeline of the segments, with sound and pictures if the model uses them."""
+    import numpy as np
+
+    parts = [extractor, *getattr(extractor, "extractors", ())]
+    names = {type(part).__name__ for part in parts}
+    waveform = thumbnails = None
+    if "AudioFeatures" in names:
+        # only the loudest sample of every 50 ms, as a whole recording may not fit into memory
+        blocks = (np.abs(block) for block in metriclearn.features.audio_blocks(path, 8000))
+        loudest = [np.maximum.reduceat(b, np.arange(0, len(b), 400)) for b in blocks]
+        waveform = np.concatenate(loudest)
+    if "VideoFeatures" in names:
+        length = metriclearn.features.duration(path) or strips["predicted"][-1][1]
+        thumbnails = list(metriclearn.features.video_frames(path, 12.0 / length, (72, 96)))
+    figure = metriclearn.plots.plot_timeline(strips, waveform, thumbnails)
+    with running.replacing(picture) as stream:
+        figure.savefig(stream, format="png", dpi=140)

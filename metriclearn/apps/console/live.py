@@ -1,0 +1,278 @@
+"""Segment a recording that is still running, from rows or sound as they arrive."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import chain, count, groupby
+from math import ceil
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets import Segment, check_distinct, stream_rows
+from metriclearn.running import Of, matches, text, tick, timed_rows, without_times
+
+_FRAMES = 16  # more frames than the deltas of a frame depend on
+
+
+def json_lines(
+    model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
+) -> Iterator[str]:
+    """Segment a stream that is still being written, and yield a line of JSON per final segment.
+
+    Parameters
+    ----------
+    model : see :func:`live_segments`
+    source : text file
+        Lines of CSV, or raw sound in ``source.buffer``, see :func:`pulse_code`.
+    rate : float, optional
+        Samples per second of raw sound.
+    delay : float, optional
+        The limit of the delay in seconds, see ``max_delay`` of :func:`live_segments`.
+
+    Raises
+    ------
+    ValueError
+        If the model was not trained on input of this kind.
+    """
+    extractor = getattr(model, "extractor", None)
+    needed = getattr(extractor, "sampling_rate", None)
+    if extractor is not None and not hasattr(extractor, "extract_signal"):
+        raise ValueError(
+            f"a stream needs a model of tables or of AudioFeatures, got {extractor!r}; segment "
+            "files instead."
+        )
+    if rate != needed:
+        kind = "lines of CSV without --rate" if needed is None else f"sound with --rate {needed}"
+        given = "no --rate" if rate is None else f"--rate {rate:g}"
+        raise ValueError(
+            f"a stream of this model needs {kind}, got {given}; convert it first, sound by ffmpeg "
+            "with -ac 1 -f s16le -ar and the rate."
+        )
+    clock = RowClock(getattr(model, "rows_per_second", 1.0), getattr(model, "time", None))
+    if extractor is not None:
+        chunks = sound_rows(extractor, pulse_code(source.buffer))  # type: ignore[attr-defined]
+    else:
+        names = getattr(model, "feature_names_in_", range(model.n_features_in_))
+        chunks = table_rows(source, list(map(str, names)), clock)
+    limit = None if delay is None else round(delay * clock.rate)
+    for start, end, label in live_segments(model, chunks, limit, clock.at):
+        yield json.dumps({"start": round(start, 6), "end": round(end, 6), "label": label})
+
+
+def live_segments(
+    model: Any,
+    chunks: Iterable[NDArray],
+    max_delay: int | None = None,
+    at: Callable[[int], float] | None = None,
+) -> Iterator[Segment]:
+    """Yield each segment (start, end, label) as soon as it is final.
+
+    Some models of a Segmenter may be unable to follow a stream. The best model that can then
+    follows it alone. Neighboring segments with the same label are joined, so a labeled
+    segment is only returned when the next segment is final.
+
+    Parameters
+    ----------
+    model : fitted Segmenter, or learner with ``stream()``
+        By default, times are in seconds for a Segmenter, and in rows for other learners.
+    chunks : iterable of (n, P) arrays
+        Features of the recording, n rows at a time.
+    max_delay : int, optional
+        The limit of the delay in rows, see :class:`~metriclearn.SegmenterStream`.
+    at : callable, optional
+        Takes change-points, in order, and returns their times. By default these are in seconds at
+        the rate of a Segmenter.
+    """
+    if hasattr(model, "follower") and model.agreement_.refusal_of_streams() is not None:
+        model = model.follower()
+    Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", model)
+    stream, at = (
+        model.stream(max_delay),
+        at or RowClock(getattr(model, "rows_per_second", 1.0)).at,
+    )
+    row_names, start, begin = getattr(model, "row_names_", None), 0, 0.0
+    recent: list[NDArray] = []  # scores of labels since the start of the segment
+    waiting: Segment | None = None
+    for rows in chain(chunks, [None]):
+        if rows is not None and row_names is not None:
+            recent.append(row_names.scores(rows))
+        found = stream.finish() if rows is None else stream.push(rows)
+        for i, end in enumerate(found.ends.tolist()):
+            label = "" if found.names is None else str(found.names[i])
+            if found.names is None and row_names is not None:
+                scores = np.concatenate(recent)
+                label = row_names.names[int(np.argmax(scores[: end - start].mean(axis=0)))]
+                recent = [scores[end - start :]]
+            if waiting is not None and not (label and label == waiting[2]):
+                yield waiting
+                waiting = None
+            stop = at(end)
+            waiting = (begin if waiting is None else waiting[0], stop, label)
+            start, begin = end, stop
+            if not label:
+                yield waiting
+                waiting = None
+    if waiting is not None:
+        yield waiting
+
+
+class RowClock:
+    """Tells at which second each row of a stream begins, and averages rows that come too fast.
+
+    Attributes
+    ----------
+    rate : float
+        Rows per second of the model.
+    time : str, optional
+        The column of the times. Without it, rows come at the rate of the model.
+    """
+
+    def __init__(self, rate: float, time: str | None = None) -> None:
+        self.rate, self.time = rate, time
+        self._begins: list[float] | None = None  # of the rows from ``_first`` on
+        self._first, self._end = 0, 0.0
+
+    def at(self, row: int) -> float:
+        """Return when a row begins. Times of the rows before it are forgotten."""
+        if self._begins is None:
+            return row / self.rate
+        del self._begins[: row - self._first]
+        self._first = row
+        return self._begins[0] if self._begins else self._end
+
+    def following(self, lines: Iterable[tuple[str, NDArray]]) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows of pairs (time, row), averaged if they come faster than in the training.
+
+        Raises
+        ------
+        ValueError
+            If a time is wrong, or rows come more slowly than at the rate of the model.
+        """
+        who, given = "the standard input", iter(lines)
+        first = next(given, None)
+        if first is None:
+            return
+        self._begins = []
+        times, rows = timed_rows(who, chain([first], given), str(self.time))
+        rate = times.rate if len(times.seconds) > 1 else self.rate
+        is_even = matches(who, rate, self.rate)
+        counter = count()
+        for _, group in groupby(
+            rows, lambda row: next(counter) if is_even else tick(row[0], self.rate)
+        ):
+            seconds, together = zip(*group)
+            self._begins.append(seconds[0])
+            self._end = seconds[-1] + 1 / rate
+            yield np.mean(together, axis=0)
+
+
+def table_rows(
+    lines: IO[str], names: Sequence[str], clock: RowClock | None = None
+) -> Iterator[NDArray[np.float64]]:
+    """Read rows of a text table as they arrive, and yield the columns ``names`` of each, (1, P).
+
+    The first line may hold names of columns. Other columns are then ignored, but the clock reads
+    its own. Without names in the first line, columns must be in the order of ``names``.
+
+    Raises
+    ------
+    ValueError
+        If a line lacks a column, or if a value is not a number.
+    """
+    given = stream_rows(iter(lines.readline, ""))
+    first = next(given, None)
+    if first is None:
+        return
+    _, cells = first
+    columns, time = list(range(len(cells))), None if clock is None else clock.time
+    if is_header := not all(map(_is_number, cells)):
+        check_distinct("the standard input", cells)
+        cells, names = list(map(text, cells)), list(map(text, names))
+        if lacking := [name for name in names if name not in cells]:
+            raise ValueError(
+                f"the standard input needs the column {lacking[0]!r}, got {cells[:5]}; pass the "
+                "features of the training."
+            )
+        columns = [cells.index(name) for name in names]
+    forms = cells if is_header else []
+    place = forms.index(text(time)) if text(time) in forms else None
+    if time is not None and place is None:
+        warnings.warn(without_times("the standard input", time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
+    given = given if is_header else chain([first], given)
+    rows = _numbers(given, columns, place, len(cells))
+    if clock is None or place is None:
+        yield from (row for _, row in rows)
+    else:
+        yield from clock.following(rows)
+
+
+def _numbers(
+    given: Iterable[tuple[int, list[str]]], columns: Sequence[int], place: int | None, width: int
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Convert the cells of lines, at most ``width``, to rows (1, P). Yields (time, row)."""
+    places = [*columns, *([] if place is None else [place])]
+    for number, cells in given:
+        fits = max(places) < len(cells) <= width
+        if not fits or not all(_is_number(cells[column]) for column in columns):
+            raise ValueError(
+                f"the standard input needs {len(columns)} numbers in line {number}, and at most "
+                f"{width} cells, got {cells[:5]}; correct that line."
+            )
+        time = "" if place is None else cells[place]
+        yield time, np.array([[float(cells[column]) for column in columns]])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:
+    """Compute features of sound as it arrives, (n, P) at a time.
+
+    The results are the same as the features of the whole recording. A frame depends only on nearby
+    sound, so we compute features of stretches with enough sound on both sides. A block is the
+    shortest time after which a row and a frame begin together. Stretches begin at multiples of a
+    block.
+
+    Parameters
+    ----------
+    extractor : AudioFeatures
+    chunks : iterable of arrays (n,)
+        Samples at the extractor's ``sampling_rate``, from −1 to 1.
+    """
+    frames_in_row = Fraction(extractor.sampling_rate, extractor.hop)
+    frames_in_row /= Fraction(extractor.rate).limit_denominator(1000)
+    rows, size = frames_in_row.denominator, frames_in_row.numerator * extractor.hop
+    margin = ceil((_FRAMES * extractor.hop + extractor.window) / size)  # in blocks
+    sound, before = np.zeros(0, dtype=np.float32), 0  # the first ``before`` blocks of it are done
+    for chunk in chunks:
+        sound = np.concatenate([sound, chunk.astype(np.float32)])
+        done = len(sound) // size - margin
+        if done > before:
+            yield extractor.extract_signal(sound)[before * rows : done * rows]
+            keep = max(0, done - margin)
+            sound, before = sound[keep * size :], done - keep
+    if len(sound) > before * size:
+        yield extractor.extract_signal(sound)[before * rows :]
+
+
+def pulse_code(stream: IO[bytes]) -> Iterator[NDArray[np.float32]]:
+    """Read samples of raw sound as they arrive, and convert them to numbers from −1 to 1.
+
+    The stream must have one channel of signed little-endian 16-bit integers.
+    """
+    rest = b""
+    while read := stream.read1(1 << 16):  # type: ignore[attr-defined]
+        whole = rest + read
+        even = len(whole) // 2 * 2
+        samples, rest = np.frombuffer(whole[:even], dtype="<i2"), whole[even:]
+        yield samples.astype(np.float32) / np.float32(32768)

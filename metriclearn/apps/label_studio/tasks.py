@@ -1,0 +1,529 @@
+"""Convert Label Studio's regions (JSON) of sound and time series to segments, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import isnan, nan
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+from urllib.parse import parse_qs, unquote, urlparse
+from xml.etree import ElementTree
+
+import pandas as pd
+
+from metriclearn.datasets import Segment, disjoint, read_text_table
+from metriclearn.running import Form, Positive, Times, formatted, needs, numbers, read_times
+
+PathLike = str | os.PathLike[str]
+_OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
+_KINDS = {"timeserieslabels", "timeseries", "labels", "audio"}  # results that have times
+_UNIX = {"%s": 1.0, "%Q": 1e3}  # d3's seconds and milliseconds since 1970, per second
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The object that is labeled, as a labeling configuration describes it.
+
+    Attributes
+    ----------
+    from_name, to_name : str
+        The name of the tag that holds the labels, and the name of the tag of the object.
+    is_sound : bool
+        True if the object is an Audio, False if it is a TimeSeries.
+    key : str
+        Key of the object in the data of a task.
+    labels, channels : tuple of str
+        The labels, and the columns of a time series. For an Audio, ``channels`` is empty.
+    time_column, time_format : str or None
+        Column of the times, and their format.
+    separator : str
+        Separator of the columns in tables.
+    """
+
+    from_name: str
+    to_name: str
+    is_sound: bool
+    key: str
+    labels: tuple[str, ...]
+    channels: tuple[str, ...] = ()
+    time_column: str | None = None
+    time_format: str | None = None
+    separator: str = ","
+
+    @classmethod
+    def read(cls, config: str) -> Self:
+        """Read the XML of a labeling configuration.
+
+        Raises
+        ------
+        ValueError
+            If the configuration has no labels for an Audio or a TimeSeries.
+        """
+        try:
+            tags = list(ElementTree.fromstring(config).iter())
+        except ElementTree.ParseError as error:
+            raise ValueError(f"The labeling configuration is not XML ({error}); copy it.") from None
+        for one in tags:
+            for control in tags:
+                if _OBJECTS.get(one.tag) == control.tag and control.get("toName") == one.get(
+                    "name"
+                ):
+                    labels = tuple(str(label.get("value")) for label in control.iter("Label"))
+                    return cls(
+                        str(control.get("name")),
+                        str(one.get("name")),
+                        one.tag != "TimeSeries",
+                        str(one.get("value", "")).removeprefix("$"),
+                        labels,
+                        tuple(str(channel.get("column")) for channel in one.iter("Channel")),
+                        one.get("timeColumn"),
+                        one.get("timeFormat"),
+                        one.get("sep", ","),
+                    )
+        raise ValueError(
+            "The labeling configuration needs TimeSeriesLabels of a TimeSeries, or Labels of an "
+            f"Audio, got the tags {sorted({tag.tag for tag in tags})}; add them."
+        )
+
+
+class Clock(NamedTuple):
+    """Converts Label Studio's times of a task to seconds since the first row, and back.
+
+    Attributes
+    ----------
+    form : Form
+        How times are written.
+    origin : float
+        The time of the first row, in units of the form.
+    length : float, optional
+        Length of the table in seconds.
+    times : Times, optional
+        The times of the rows, if the table has a column of times.
+    """
+
+    form: Form = numbers()
+    origin: float = 0
+    length: float | None = None
+    times: Times | None = None
+
+    @classmethod
+    def of(cls, interface: Interface, table: pd.DataFrame | None, rate: float, name: str) -> Self:
+        """Make the clock for the times of a time series: values of a column, or row numbers."""
+        given, column = interface.time_format, interface.time_column
+        if column is None:
+            return cls(numbers(rate), length=None if table is None else len(table) / rate)
+        form = numbers(_UNIX[given]) if given in _UNIX else None
+        if given and form is None:
+            form = formatted(given.replace("%L", "%f").replace("%Z", "%z"))
+        if table is None:
+            return cls(form or numbers())
+        if column not in table.columns:
+            raise ValueError(
+                f"The table needs the time column {column!r} of the labeling configuration, got "
+                f"{list(table.columns)[:8]}."
+            )
+        times = read_times(repr(name), table[column], column, form, first_row=1)
+        return cls(times.form, times.origin, float(times.at(len(table))), times)
+
+    def seconds(self, time: Any) -> float:
+        """Convert a time to seconds since the first row. It is NaN if Label Studio wrote 0NaN."""
+        if "nan" in str(time).lower() or time is None:
+            return nan
+        value = self.form.read(str(time).strip())
+        if value is None:
+            raise ValueError(
+                f"Times need to be {self.form.title}, got {time!r}; pass the labeling "
+                "configuration, whose timeFormat says how to read them."
+            )
+        if self.form.turn and value < self.origin:  # after midnight
+            value += self.form.turn
+        return (value - self.origin) / self.form.per_second
+
+    def written(self, seconds: float, interface: Interface) -> Any:
+        """Convert seconds since the first row to a time as Label Studio writes it."""
+        if self.form.title == "numbers":
+            time = self.origin + seconds * self.form.per_second
+            return str(time) if interface.time_format in _UNIX else time
+        if interface.time_format is None:
+            raise ValueError(
+                f"The labeling configuration needs a timeFormat, because the times are "
+                f"{self.form.title}; add it to its TimeSeries."
+            )
+        stamp = datetime(1970, 1, 1, tzinfo=UTC)
+        stamp += timedelta(microseconds=round((self.origin + seconds * 1e9) / 1000))
+        form = interface.time_format.replace("%L", f"{stamp.microsecond // 1000:03d}")
+        return stamp.strftime(form.replace("%Z", "%z"))
+
+
+@needs
+def read_tasks(
+    tasks: PathLike | Sequence[Mapping[str, Any]],
+    config: str | None = None,
+    *,
+    folder: PathLike | None = None,
+    rate: Annotated[float, Positive()] = 1.0,
+    annotator: Any = None,
+    predictions: bool = False,
+    channel: int | None = None,
+) -> dict[str, list[Segment]]:
+    """Read the segments of every recording from tasks that Label Studio exported as JSON.
+
+    If a task has several annotations, the one marked as ground truth is read, else the newest.
+    Skipped and empty annotations are left out, and so are results without times, such as relations
+    and texts. If all regions are instants, they are boundaries. A recording has the name of its
+    file, without the ending and without the prefix of an upload.
+
+    Parameters
+    ----------
+    tasks : path of the export, or its content
+    config : str, optional
+        The labeling configuration (XML). Tasks with time series need it.
+    folder : path, optional
+        Folder of the tables of time series. The time of the first row is read from each table.
+    rate : float
+        Rows per second of tables without a time column.
+    annotator : optional
+        Number or e-mail address of an annotator. Only this annotator's annotations are read.
+    predictions : bool
+        Read the newest prediction instead of an annotation.
+    channel : int, optional
+        Read only regions of this channel of the sound.
+
+    Returns
+    -------
+    dict of lists of (start, end, label)
+        The segments of every recording, by its name. Times are in seconds. Recordings without
+        segments are left out.
+
+    Raises
+    ------
+    ValueError
+        If the file is not such an export, if files of two annotated tasks have the same name, or if
+        regions overlap or have times that cannot be read.
+
+    See Also
+    --------
+    write_tasks : makes tasks of segments.
+
+    Examples
+    --------
+    >>> value = {"start": 0.5, "end": 2.0, "labels": ["speech"]}
+    >>> result = [{"type": "labels", "from_name": "label", "to_name": "audio", "value": value}]
+    >>> read_tasks([{"data": {"audio": "/d/monday.wav"}, "annotations": [{"result": result}]}])
+    {'monday': [(0.5, 2.0, 'speech')]}
+    """
+    interface = None if config is None else Interface.read(config)
+    tables: dict[str, list[Segment]] = {}
+    for place, task in enumerate(_listed(tasks)):
+        where = f"Task {task.get('id', place + 1)}" if isinstance(task, Mapping) else "A task"
+        if not isinstance(task, Mapping) or not isinstance(task.get("data"), Mapping):
+            raise ValueError(f"{where} needs data; export from Label Studio as JSON.")
+        name = recording_name(task, interface)
+        results = _results(task, where, annotator, predictions)
+        if not results:
+            continue
+        clock = _clock(interface, folder, task, name, rate)
+        regions = list(_regions(results, where, interface, channel))
+        segments = _segments(where, regions, clock)
+        if segments and name in tables:
+            raise ValueError(
+                f"{where} has annotations of {name!r}, as another task has; remove one of them, or "
+                "rename its file."
+            )
+        if segments:
+            tables |= disjoint(where, {name: segments})
+    return tables
+
+
+@needs
+def write_tasks(
+    tables: Mapping[str, Sequence[Segment]],
+    config: str,
+    *,
+    folder: PathLike | None = None,
+    rate: Annotated[float, Positive()] = 1.0,
+    data: Mapping[str, Any] | None = None,
+    scores: Mapping[str, Sequence[float]] | None = None,
+    predictions: bool = False,
+) -> list[dict[str, Any]]:
+    """Make tasks for Label Studio's import, with the segments as annotations or predictions.
+
+    In a time series, segments without labels become instants at their boundaries. In sound, such
+    segments become regions with the only label of the configuration.
+
+    Parameters
+    ----------
+    tables : dict
+        The segments of every recording, by its name. Times are in seconds.
+    config : str
+        The labeling configuration (XML).
+    folder, rate
+        As for :func:`read_tasks`.
+    data : dict, optional
+        For every recording, by its name, the data of its task. By default the data of a task hold
+        only the name of the recording, under the key that the configuration uses.
+    scores : dict, optional
+        The scores of the segments of every recording.
+    predictions : bool
+        Write predictions instead of annotations.
+
+    Returns
+    -------
+    list of dict
+        The tasks, for ``json.dump``.
+
+    Raises
+    ------
+    ValueError
+        If the configuration lacks a label of the segments, or segments have no labels and the
+        configuration has several.
+
+    See Also
+    --------
+    read_tasks : reads segments from tasks.
+
+    Examples
+    --------
+    >>> config = '''<View><Labels name="l" toName="a"><Label value="speech"/></Labels>
+    ... <Audio name="a" value="$audio"/></View>'''
+    >>> (task,) = write_tasks({"monday": [(0.5, 2.0, "speech")]}, config)
+    >>> task["annotations"][0]["result"][0]["value"]["end"]
+    2.0
+    """
+    interface = Interface.read(config)
+    tasks = []
+    for name, segments in tables.items():
+        task: dict[str, Any] = {"data": (data or {}).get(name, {interface.key: name})}
+        clock = _clock(interface, folder, task, name, rate)
+        some = None if scores is None else scores[name]
+        result = {"result": regions_of(segments, interface, clock, some)}
+        task["predictions" if predictions else "annotations"] = [result]
+        tasks.append(task)
+    return tasks
+
+
+def regions_of(
+    segments: Sequence[Segment],
+    interface: Interface,
+    clock: Clock,
+    scores: Sequence[float] | None = None,
+) -> list[dict[str, Any]]:
+    """Convert segments to regions, as in the ``result`` of an annotation or a prediction.
+
+    Raises
+    ------
+    ValueError
+        If the configuration lacks a label of the segments, or segments have no labels and the
+        configuration has several.
+    """
+    wanted = {label for *_, label in segments if label}
+    missing = sorted(wanted - set(interface.labels))
+    if missing or (not wanted and len(interface.labels) != 1):
+        needed = f"the labels {missing[:5]}" if missing else "one label, for boundaries"
+        raise ValueError(
+            f"The labeling configuration needs {needed}, got {list(interface.labels)[:10]}; add or "
+            "rename labels."
+        )
+    kind = "labels" if interface.is_sound else "timeserieslabels"
+    is_instant = not wanted and not interface.is_sound
+    spans = [(b[0], b[0], "") for b in segments[1:]] if is_instant else segments
+    regions = []
+    for i, (start, end, label) in enumerate(spans):
+        value: dict[str, Any] = {
+            "start": clock.written(start, interface),
+            "end": clock.written(end, interface),
+            **({"channel": 0} if interface.is_sound else {"instant": is_instant}),
+            kind: [label or interface.labels[0]],
+        }
+        region: dict[str, Any] = {
+            "id": f"segment{i + 1}",
+            "from_name": interface.from_name,
+            "type": kind,
+        }
+        region |= {"to_name": interface.to_name, "value": value, "origin": "manual"}
+        if scores is not None:
+            region |= {"score": float(scores[i + is_instant]), "origin": "prediction"}
+        regions.append(region)
+    return regions
+
+
+def recording_name(task: Mapping[str, Any], interface: Interface | None) -> str:
+    """Return the name of a task's file without its ending, or "task ID" if the task has no file."""
+    values = dict(task["data"])
+    if interface is not None and interface.key in values:
+        values = {interface.key: values[interface.key]}
+    paths = [text for text in values.values() if isinstance(text, str) and text.strip()]
+    named = [text for text in paths if re.search(r"\.\w{2,5}($|[?&#])", text)] or paths
+    if not named:
+        return f"task {task.get('id', 'without an id')}"
+    address = urlparse(named[0])
+    place = parse_qs(address.query).get("d", [unquote(address.path)])[0]  # local files have ?d=PATH
+    file = Path(place.replace("\\", "/")).name
+    if "/upload/" in address.path:  # Label Studio has put eight letters before the name
+        file = re.sub(r"^[0-9a-f]{8}-", "", file)
+    return file.rpartition(".")[0] or file
+
+
+def _listed(tasks: PathLike | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    content: Any = tasks
+    if isinstance(tasks, (str, os.PathLike)):
+        try:
+            content = json.loads(Path(tasks).read_text("utf-8-sig"))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(tasks)!r} is not JSON ({error}).") from None
+    if isinstance(content, Mapping):
+        content = [content]
+    if not isinstance(content, Sequence):
+        raise ValueError("Tasks need to be a list; export from Label Studio as JSON.")
+    return content
+
+
+def _results(
+    task: Mapping[str, Any], where: str, annotator: Any, predictions: bool
+) -> list[Mapping[str, Any]]:
+    """Return the regions of the annotation that is read (see read_tasks), or of the newest
+    prediction."""
+    given = task.get("predictions" if predictions else "annotations")
+    if given is None:
+        given = task.get("completions", []) if not predictions else []
+    if not isinstance(given, list) or not all(
+        isinstance(one, Mapping) and isinstance(one.get("result", []), list) for one in given
+    ):
+        raise ValueError(f"{where} needs annotations with lists of results; export it as JSON.")
+    if not given and not predictions and "annotations" not in task and "data" not in task:
+        raise ValueError(f"{where} has no annotations; export it as JSON, not as JSON-MIN.")
+    ready = [one for one in given if one.get("result") and not one.get("was_cancelled")]
+    if annotator is not None:
+        ready = [one for one in ready if annotator in _names(one.get("completed_by"))]
+    ready.sort(key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))
+    ready.sort(key=lambda one: bool(one.get("ground_truth")))
+    if len(ready) > 1 and not predictions and not ready[-1].get("ground_truth"):
+        warnings.warn(
+            f"{where} has {len(ready)} annotations; the newest is read (annotator=… chooses).",
+            stacklevel=3,
+        )
+    return list(ready[-1]["result"]) if ready else []
+
+
+def _names(annotator: Any) -> tuple[Any, ...]:
+    """Return the number and the e-mail address of an annotator, where they are known."""
+    if isinstance(annotator, Mapping):
+        return annotator.get("id"), str(annotator.get("id")), annotator.get("email")
+    return (annotator, str(annotator))
+
+
+def table_of(
+    interface: Interface, folder: PathLike | None, task: Mapping[str, Any], name: str
+) -> pd.DataFrame | None:
+    """Return the table of a time series, from the task itself or from the folder, or None."""
+    inline = task["data"].get(interface.key)
+    if isinstance(inline, Mapping):
+        return pd.DataFrame(dict(inline))
+    found = [] if folder is None else sorted(Path(folder).glob("*.[ct]sv"))
+    return next((read_text_table(file) for file in found if file.stem == name), None)
+
+
+def _clock(
+    interface: Interface | None,
+    folder: PathLike | None,
+    task: Mapping[str, Any],
+    name: str,
+    rate: float,
+) -> Clock:
+    """Make the clock for the times of a task, from its table if it has one."""
+    if interface is None or interface.is_sound:
+        return Clock()
+    table = table_of(interface, folder, task, name)
+    if table is None and interface.time_format is not None:
+        raise ValueError(
+            f"{name!r} has no table (.csv, .tsv) in {str(folder)!r}, so its first time is unknown; "
+            "pass the folder of the tables."
+        )
+    return Clock.of(interface, table, rate, name)
+
+
+def _regions(
+    results: Sequence[Mapping[str, Any]],
+    where: str,
+    interface: Interface | None,
+    channel: int | None,
+) -> Iterator[tuple[Any, Any, str]]:
+    """Yield the start, the end and the label of every result that has times."""
+    seen, channels = set(), set()
+    for one in results:
+        value = one.get("value") if isinstance(one, Mapping) else None
+        if not isinstance(value, Mapping) or str(one.get("type")).lower() not in _KINDS:
+            continue  # a relation, a choice, a text
+        if "text" in value or (
+            interface and one.get("to_name", interface.to_name) != interface.to_name
+        ):
+            continue  # words of a text have starts and ends, too
+        if channel is not None and value.get("channel", channel) != channel:
+            continue
+        place = value.get("channel") or 0
+        if not isinstance(place, (int, float)):
+            raise ValueError(f"{where} has a region of the channel {place!r}; name it by a number.")
+        channels.add(place)
+        if "start" not in value:
+            raise ValueError(f"{where} has a region without a start; remove it.")
+        labels = value.get("timeserieslabels") or value.get("labels") or []
+        if not isinstance(labels, list) or len(labels) > 1:
+            raise ValueError(
+                f"{where} has a region with the labels {labels!r}; keep one of them, in a list."
+            )
+        if (
+            interface
+            and one.get("from_name", interface.from_name) != interface.from_name
+            and labels
+        ):
+            continue
+        if labels:
+            seen.add(str(one.get("from_name")))
+        yield value["start"], value.get("end", value["start"]), str(labels[0]) if labels else ""
+    if len(channels) > 1:
+        raise ValueError(f"{where} has regions of the channels {sorted(channels)}; pass channel=0.")
+    if len(seen) > 1:
+        raise ValueError(
+            f"{where} has labels of {sorted(seen)}; pass the labeling configuration with "
+            "the one to be read."
+        )
+
+
+def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock) -> list[Segment]:
+    """Convert regions to segments in seconds. If all regions are instants, they are boundaries."""
+    timed, left_out, turned = [], [], 0
+    for a, b, label in regions:
+        start, end = clock.seconds(a), clock.seconds(b)
+        if isnan(start + end):
+            left_out.append(f"a region from {a!r} to {b!r}")
+            continue
+        turned += end < start
+        timed.append((min(start, end), max(start, end), label))
+    timed.sort()
+    if turned:
+        warnings.warn(f"{where}: {turned} regions end before they start; turned.", stacklevel=4)
+    points = sorted({start for start, end, _ in timed if start == end})
+    spans = [one for one in timed if one[0] < one[1]]
+    if points and not spans:
+        if clock.length is None:
+            raise ValueError(
+                f"{where} has instants only, and the length of the recording is unknown; pass the "
+                "labeling configuration and the folder of the tables."
+            )
+        cuts = sorted({0.0, clock.length, *points})
+        return [(start, end, "") for start, end in pairwise(cuts)]
+    plain = [one for one in spans if not one[2]]
+    left_out += [f"{len(points)} instants"] * bool(points)
+    if plain and len(plain) < len(spans):
+        spans = [one for one in spans if one[2]]
+        left_out.append(f"{len(plain)} regions without a label")
+    if left_out:
+        warnings.warn(f"{where}: {' and '.join(left_out)} left out.", stacklevel=4)
+    return spans

@@ -1,0 +1,59 @@
+"""What the console, the label page and Label Studio do alike: features of files, and models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import clone
+
+import metriclearn
+from metriclearn import datasets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNKNOWN = "unknown"  # label of time that nobody has labeled
+
+
+def extractor_of(kind: str, rate: float) -> Any:
+    """Make an extractor of the features of sound ("audio"), of pictures ("video") or of both."""
+    of = metriclearn.features
+    sound = of.AudioFeatures(rate, flatness=True, contrast=True)
+    if kind == "audio":
+        return sound
+    gist = of.Gist((4, 4, 4, 4), blocks=2, size=64)
+    pictures = of.VideoFeatures(rate, (gist, of.ColorHistogram(4, 2)), (64, 64))
+    return pictures if kind == "video" else of.JoinedFeatures([sound, pictures])
+
+
+def model_of(
+    name: str,
+    parts: Mapping[str, tuple[NDArray, NDArray]],
+    columns: Sequence[str],
+    extractor: Any,
+    rate: float,
+    learner: Any = None,
+) -> metriclearn.Segmenter:
+    """Learn from the rows of recordings and their labels. Unlabeled rows are left out.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data.
+    parts : mapping
+        For the name of every recording, its rows (T, P) and the label of every row.
+    columns : sequence of str
+        Names of the features.
+    extractor : extractor or None
+        The object that computed the rows from a file. None if the recordings are tables.
+    rate : float
+        Rows per second.
+    learner : Segmenter, or the only member of one, optional
+    """
+    data = datasets.of_parts(name, parts, columns)
+    if any(UNKNOWN in labels for _, labels in parts.values()):
+        data = data.without(UNKNOWN)
+    made = learner if isinstance(learner, metriclearn.Segmenter) else metriclearn.Segmenter(learner)
+    options = {"extractor": extractor, "rate": rate, "verbose": False}
+    return clone(made).set_params(**options).fit(data)

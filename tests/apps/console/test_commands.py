@@ -1,0 +1,788 @@
+"""The console command, on a folder of small recordings and on tables."""
+
+import inspect
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import metriclearn as ml
+from metriclearn.apps.console import commands as cli
+from metriclearn.apps.console.commands import main
+from metriclearn.datasets.annotations import read_segments, row_labels, save_segments
+from metriclearn.datasets.formats import write_file
+from metriclearn.running.extras import install, optional
+from tests.features.sounds import RATE, write_wave
+
+
+def run(*arguments: Any, status: int = 0) -> None:
+    """The exit status of a command; fit learns one family, as all of them take long."""
+    quick = ["--quick"] if arguments[0] == "fit" else []
+    assert main([*map(str, arguments), *quick]) == status
+
+
+class Console:
+    """Runs commands, and gives what each of them has printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: Any, status: int = 0) -> Any:
+        self.capsys.readouterr()
+        run(*arguments, status=status)
+        return self.capsys.readouterr()
+
+    def assert_refused(self, sentence: str, *arguments: Any) -> None:
+        assert sentence in self(*arguments, status=1).err
+
+
+@pytest.fixture
+def console(capsys: pytest.CaptureFixture[str]) -> Console:
+    return Console(capsys)
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four recordings of 40 s where a tone and noise alternate, their level changing anywhere."""
+    pytest.importorskip("librosa")
+    pytest.importorskip("soundfile")
+    folder = tmp_path_factory.mktemp("songs")
+    tables = {}
+    for i in range(4):
+        random = np.random.default_rng(i)
+        ends = np.cumsum(random.integers(5, 9, 6))
+        parts, spans, start = [], [], 0
+        for k, end in enumerate(ends):
+            time = np.arange((end - start) * RATE) / RATE
+            tone = np.sin(2 * np.pi * random.uniform(300, 900) * time)
+            noise = 0.7 * random.normal(size=len(time))
+            parts.append((tone, noise)[k % 2])
+            spans.append((float(start), float(end), ("tone", "noise")[k % 2]))
+            start = int(end)
+        signal = np.concatenate(parts)
+        gain = np.repeat(10 ** random.uniform(-2, -0.7, len(signal) // (3 * RATE) + 1), 3 * RATE)
+        write_wave(folder / f"r{i}.wav", signal * gain[: len(signal)])
+        tables[f"r{i}"] = spans
+    new = folder / "new"
+    new.mkdir()
+    (folder / "r3.wav").rename(new / "r3.wav")
+    save_segments({"r3": tables.pop("r3")}, new / "truth.csv")
+    save_segments(tables, folder / "segments.csv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(songs: Path) -> Path:
+    path = songs / "songs.model"
+    run("fit", songs, "--out", path, "--cache", songs / "cache")
+    return path
+
+
+def test_two_commands_from_a_folder_to_a_picture(
+    songs: Path, model: Path, console: Console
+) -> None:
+    out = songs / "out"
+    wave = songs / "new" / "r3.wav"
+    truth = songs / "new" / "truth.csv"
+    arguments = ("--model", model, "--out", out, "--truth", truth)
+    told = console("segment", wave, *arguments, "--cache", songs / "cache").out
+    found = read_segments(out / "r3.segments.csv")["r3"]
+    true = read_segments(truth)["r3"]
+    assert [label for _, _, label in found] == [label for _, _, label in true]
+    assert np.abs([a[1] - b[1] for a, b in zip(found[:-1], true[:-1])]).max() <= 1.0
+    track = (out / "r3.labels.txt").read_text().splitlines()
+    assert [line.split("\t")[2] for line in track] == [label for _, _, label in true]
+    assert (out / "r3.vtt").read_text().startswith("WEBVTT\n")
+    assert (out / "r3.timeline.png").read_bytes()[:4] == b"\x89PNG"
+    assert "tone" in told
+    row = console("compare", truth, out / "r3.segments.csv").out.splitlines()[1].split()
+    assert row[0] == "r3"
+    assert float(row[1]) < 2.0
+    assert row[3] == "1.00"
+
+
+def test_silent_and_very_short_recordings_are_one_segment(songs: Path, model: Path) -> None:
+    new = songs / "new"
+    for name, sound in (("silent", np.zeros(3 * RATE)), ("short", np.full(RATE // 4, 0.1))):
+        write_wave(new / f"{name}.wav", sound)
+        run("segment", new / f"{name}.wav", "--model", model)
+        ((start, end, _),) = read_segments(new / f"{name}.segments.csv")[name]
+        assert (start, end) == (0.0, len(sound) / RATE)  # and not the end of the last row
+        assert (new / f"{name}.timeline.png").is_file()
+
+
+def test_info_tells_what_it_is(model: Path, console: Console) -> None:
+    text = console("info", model).out
+    assert "noise, tone" in text
+    assert "3 recordings: r0, r1, r2" in text
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sentence"),
+    [
+        (ml.ChangePointMetricLearner(), "ChangePointMetricLearner without a metric"),
+        (make_pipeline(ml.HermiteMoments(2)), "HermiteMoments without a metric"),
+        (
+            make_pipeline(
+                ml.HermiteMoments(2),
+                ml.ChangePointMetricLearner(),
+            ).fit([np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]),
+            "HermiteMoments → ChangePointMetricLearner of 1 features",
+        ),
+    ],
+    ids=["unfitted", "pipeline", "fitted pipeline"],
+)
+def test_info_on_what_holds_no_metric_is_a_sentence(
+    estimator: Any, sentence: str, tmp_path: Path, console: Console
+) -> None:
+    file = ml.save(estimator, tmp_path / "m.npz")
+    assert console("info", file).out.startswith(sentence)
+
+
+def write_tables(folder: Path, **columns: Any) -> Path:
+    """Three CSV files of 80 rows where column y tells phase a from b, and further columns."""
+    folder.mkdir()
+    for i in range(3):
+        random, phase = np.random.default_rng(i), np.repeat(["a", "b", "a", "b"], 20)
+        X = random.normal(size=(80, 2)) + 6.0 * np.outer(phase == "b", [0, 1])
+        table = pd.DataFrame(X, columns=["x", "y"]).assign(**columns, phase=phase)
+        table.to_csv(folder / f"s{i}.csv", index=False)
+    return folder
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_files_of_other_programs_are_learned_from_written_and_compared(
+    tmp_path: Path, console: Console
+) -> None:
+    pytest.importorskip("pympi")
+    folder, out = tmp_path / "tables", tmp_path / "out"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for i in range(3):
+        lengths = random.integers(15, 25, 4)
+        X = random.normal(size=(lengths.sum(), 3))
+        X[:, 1] += np.repeat([0.0, 6.0, 0.0, 6.0], lengths)
+        pd.DataFrame(X, columns=["x", "y", "z"]).to_csv(folder / f"s{i}.csv", index=False)
+        ends = (np.append(0, np.cumsum(lengths)) / 30).tolist()
+        spans = list(zip(ends[:-1], ends[1:], ["at rest", "busy", "at rest", "busy"]))
+        write_file("textgrid", f"s{i}", spans, folder / f"s{i}.TextGrid")
+    fit = ("fit", folder, "--out", tmp_path / "t.model", "--rate", "30")
+    error = console(*fit, "--features", "tables", status=1).err
+    assert "to use s0.TextGrid and files like it, pass '*.TextGrid'" in error
+    for options in ([], ["--features", "tables"]):
+        run(*fit, *options, "--segments", "*.TextGrid")
+    new = ("segment", folder / "s2.csv", "--model", tmp_path / "t.model", "--out", out)
+    run(*new, "--formats", "elan", "jams", "textgrid")
+    names = {"s2.eaf", "s2.jams", "s2.TextGrid", "s2.timeline.png"}
+    assert {file.name for file in out.iterdir()} == names
+    for name in sorted(names - {"s2.timeline.png"}):
+        row = console("compare", folder / "*.TextGrid", out / name).out.splitlines()[1].split()
+        assert row[0] == "s2"
+        assert [row[3], row[6]] == ["1.00", "100.0%"]
+    console.assert_refused("RTTM cannot hold the segment", *new, "--formats", "rttm")
+    assert not (out / "s2.rttm").exists()
+
+
+def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
+    stamps = pd.date_range("2024-01-01 23:59:50", periods=80, freq="250ms")
+    folder = write_tables(tmp_path / "t", stamp=stamps, who="bob", level=7.0)
+    model = tmp_path / "t.model"
+    fit = ("fit", folder, "--out", model, "--label", "phase")
+    error = console(*fit, status=1).err
+    assert "ignore columns without numbers (ignore=['stamp', 'who'], --ignore stamp who)" in error
+    told = console(*fit, "--time", "stamp", "--ignore", "who")
+    assert "4 rows per second" in told.out
+    assert "constant in every data set (level)" in told.err
+    # unlabeled rows: the first b of each file, and so its two boundaries
+    for file in folder.iterdir():
+        table = pd.read_csv(file)
+        table.loc[20:39, "phase"] = "open"
+        table.to_csv(file, index=False)
+    stamped = (*fit, "--time", "stamp", "--ignore", "who")
+    assert "of 3 held-out ones" in console(*stamped, "--unknown", "open").out
+    console.assert_refused("got ['a', 'b', 'open']", *stamped, "--unknown", "opne")
+    levels = (*fit, "--time", "level", "--ignore", "who", "stamp")
+    console.assert_refused(
+        "needs times that increase in column 'level', but row 2 has 7.0 again", *levels
+    )
+    late = pd.read_csv(file).assign(level=np.append(np.arange(79.0), 99.0))
+    late.to_csv(folder / file.name, index=False)
+    for other in set(folder.iterdir()) - {file}:
+        other.unlink()
+    assert "Rows are 1 to 21 s apart by column 'level'" in console(*levels).err
+
+
+def test_tables_of_features_beside_a_table_of_segments(tmp_path: Path, console: Console) -> None:
+    folder = write_tables(tmp_path / "t", seconds=np.arange(80) / 4)
+    spans = [(5.0 * i, 5.0 * i + 5.0, "abab"[i]) for i in range(4)]
+    for file in folder.iterdir():  # with spaces after the commas, as people write them
+        lines = pd.read_csv(file).drop(columns="phase").to_csv(index=False).splitlines()
+        file.write_text("\n".join(line.replace(",", ", ") for line in lines))
+    save_segments({f"s{i}": spans for i in range(3)}, folder / "segments.csv")
+    fit = ("fit", folder, "--out", tmp_path / "m")
+    told = console(*fit, "--time", "seconds").out
+    assert "labels:               a, b" in told
+    assert "features:             tables, 2 columns, 4 rows per second" in told
+    run("segment", folder / "s0.csv", "--model", tmp_path / "m", "--out", tmp_path)
+    assert read_segments(tmp_path / "s0.segments.csv")["s0"] == spans
+    console.assert_refused("--label cannot be used", *fit, "--label", "phase")
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "sentence"),
+    [
+        ("start,end\n{0},0,9\n{0},9,20\n", 0, "none, only boundaries"),
+        ("start,end,label\n{0},0,9,\n{0},9,20,\n", 0, "none, only boundaries"),
+        ("start,end,label\n{0},0,9,a\n{0},12,20,b\n", 0, "Note: 9 of 60 s are in no segment of"),
+        ("start,end,label\n{0},0,9,a\n{0},9,9.2,b\n{0},9.2,20,c\n", 0, "Segments too short for"),
+        ("start,end,label\n{0},0,9,a\n{0},9,20,b\n{0}9,0,9,a\n", 1, "but has none for ['s09', "),
+    ],
+    ids=["no column", "no labels", "gaps", "short", "no file"],
+)  # fmt: skip
+def test_tables_of_segments_mean_the_same_for_rows_as_for_recordings(
+    lines: str, status: int, sentence: str, tmp_path: Path, console: Console
+) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for i in range(3):
+        levels = np.where(np.arange(20) < 9, 0.0, 3.0) + np.random.default_rng(i).normal(size=20)
+        pd.DataFrame({"x": levels}).to_csv(folder / f"s{i}.csv", index=False)
+    first, *rest = lines.splitlines()
+    table = [line.format(f"s{i}") for i in range(3) for line in rest]
+    (folder / "segments.csv").write_text("\n".join([f"recording,{first}", *table]) + "\n")
+    told = console("fit", folder, "--out", tmp_path / "m", status=status)
+    assert sentence in told.err + told.out
+
+
+def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
+    for i in range(4):
+        X = np.random.default_rng(i).normal(size=(30, 2))
+        table = pd.DataFrame(X, columns=["x", "y"]).assign(label=[f"l{k}" for k in range(30)])
+        table.to_csv(tmp_path / f"s{i}.csv", index=False)
+    told = console("fit", tmp_path, "--out", tmp_path / "m").err
+    notes = [line for line in told.splitlines() if line.startswith("Note: ")]
+    assert any("labels that differ for all samples" in note for note in notes)
+    assert len(notes) == len(set(notes))
+
+
+@pytest.mark.parametrize(
+    ("times", "rate", "sentence"),
+    [
+        ([500.0] * 3, "0.002", "may count milliseconds: its rows are 500 apart"),
+        ([0.1, 0.5, 0.5], "2", "Rows are 0.1 to 0.5 s apart"),
+    ],
+    ids=["milliseconds", "two rates"],
+)
+def test_warnings_for_implausible_times(
+    tmp_path: Path, times: list[float], rate: str, sentence: str, console: Console
+) -> None:
+    folder = write_tables(tmp_path / "t")
+    for file, step in zip(sorted(folder.iterdir()), times):
+        table = pd.read_csv(file)
+        table.assign(time=step * np.arange(len(table))).to_csv(file, index=False)
+    told = console("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--time", "time")
+    assert sentence in told.err
+    assert f"{rate} rows per second" in told.out
+
+
+def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console) -> None:
+    folder = write_tables(tmp_path / "t")
+    first, other, _ = sorted(folder.iterdir())
+    table = pd.read_csv(first)
+    first.unlink()
+    # the ending in capitals, a class with two spellings (blanks at an end make none), and the row
+    # before the last unknown
+    table.replace("b", "B ").assign(level=7.0).to_csv(folder / "s0.CSV", index=False)
+    labels = [*table["phase"][:-2], "?", "b"]
+    table.assign(phase=labels, level=8.0).to_csv(other, index=False)
+    (folder / "one.csv").write_text("x,y,phase\n1,2,a\n")
+    fit = ("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--ignore", "level")
+    told = console(*fit, "--unknown", "?")
+    assert "tell nothing of boundaries and are left out: one, s1." in told.err
+    assert "labels 'B', 'b' count as different classes" in told.err
+    assert "trained on:           3 recordings: s0, s1, s2" in told.out
+    words = f"cannot be used with {str(folder)!r}, only with a folder of recordings"
+    console.assert_refused(f"--features, --gap {words}", *fit, "--gap", "b", "--features", "audio")
+
+
+def test_constant_columns_are_not_those_of_most_weight(tmp_path: Path, console: Console) -> None:
+    folder = write_tables(tmp_path / "t", level=1e300)
+    model = tmp_path / "m"
+    told = console("fit", folder, "--out", model, "--label", "phase").out
+    assert "heaviest features:    y, x\n" in told
+    assert "s0.csv: 4 segments" in console("segment", folder / "s0.csv", "--model", model).out
+
+
+def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
+    folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
+    fit, segment = ("fit", folder, "--label", "phase", "--out"), ("segment", "--model", model)
+    run(*fit, model)
+    console.assert_refused("is a folder; add the name of the file to write", *fit, tmp_path)
+    words = f"there is no folder {tmp_path / 'none'}; make it first"
+    console.assert_refused(words, *fit, tmp_path / "none" / "m")
+    (tmp_path / "bad.csv").write_text("x\n1\n")
+    told = console(*segment, folder, tmp_path / "bad.csv", "--out", out, status=1)
+    assert "1 of 4 files were not segmented, see above" in told.err
+    assert [f"s{i}.csv: 4 segments" in told.out for i in range(3)] == [True] * 3
+    found = [read_segments(out / f"s{i}.segments.csv")[f"s{i}"] for i in range(3)]
+    assert found == [[(20.0 * k, 20.0 * k + 20.0, "abab"[k]) for k in range(4)]] * 3
+    # results in the same folder are neither segmented nor learned from
+    run(*segment, folder)
+    run(*segment, folder)
+    run(*fit, model)
+    words = "would be written to files of the same name"
+    console.assert_refused(words, *segment, folder, folder / "s0.csv")
+    words = "which looks like a file; every result has the name"
+    console.assert_refused(words, *segment, folder / "s0.csv", "--out", tmp_path / "x.csv")
+    assert not (tmp_path / "x.csv").exists()
+    truth = out / "s0.segments.csv"
+    console.assert_refused("has no segments of s1, s2", *segment, folder, "--truth", truth)
+
+
+def test_tables_that_a_model_cannot_use(tmp_path: Path, console: Console) -> None:
+    folder, model = write_tables(tmp_path / "t"), tmp_path / "t.model"
+    run("fit", folder, "--out", model, "--label", "phase")
+    for name, text, message in [
+        ("wrong.csv", "x,y\n1,oops\n", "row 1 of column 'y'; fill or drop such rows."),
+        ("lacking.csv", "x\n1\n", "but lacks ['y']"),
+        ("short.csv", "x,y\n", "needs at least one row"),
+        ("table.py", "", "cannot be read as a table (.csv"),
+    ]:
+        (folder / name).write_text(text)
+        error = console("segment", folder / name, "--model", model, status=1).err
+        assert message in error
+        assert repr(str(folder / name)) in error
+
+
+def test_boundaries_without_classes(songs: Path, tmp_path: Path, console: Console) -> None:
+    tables = read_segments(songs / "segments.csv")
+    blank = {name: [(a, b, "") for a, b, _ in spans] for name, spans in tables.items()}
+    save_segments(blank, songs / "cuts.csv")
+    model, cache = tmp_path / "cuts.model", ("--cache", songs / "cache")
+    told = console("fit", songs, "--out", model, "--segments", "cuts.csv", *cache).out
+    assert "none, only boundaries" in told
+    assert "100% of 15 held-out ones within 1 s" in told
+    assert "5.00 without any boundary" in told
+    wave, truth = songs / "new" / "r3.wav", songs / "new" / "truth.csv"
+    run("segment", wave, "--model", model, "--out", tmp_path, "--truth", truth, *cache)
+    assert (tmp_path / "r3.segments.csv").read_text().startswith("recording,start,end\nr3,0.000,")
+    assert (tmp_path / "r3.labels.txt").read_text().splitlines()[1].endswith("\t2")
+    shown = console("compare", truth, tmp_path / "r3.segments.csv").out
+    assert shown.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
+
+
+def test_table_in_minutes_and_options_of_tables(
+    songs: Path, tmp_path: Path, console: Console
+) -> None:
+    tables = read_segments(songs / "segments.csv")
+    minutes = {r: [(a / 3, b / 3, label) for a, b, label in t] for r, t in tables.items()}
+    save_segments(minutes, songs / "third.csv")
+    fit = ("fit", songs, "--out", tmp_path / "m", "--segments", "third.csv")
+    told = console(*fit, "--cache", songs / "cache").err
+    assert told.count("gets the label of this last segment: check that times are in seconds") == 3
+    words = f"cannot be used with {str(songs)!r}, only with a folder of CSV files"
+    console.assert_refused(f"--label, --time {words}", *fit, "--label", "phase", "--time", "t")
+
+
+def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Path) -> None:
+    """A tone with a click 0.05 s before the end, in a row that is not full."""
+    signal = np.append(np.sin(np.arange(6 * RATE) / 7), np.zeros(RATE // 10))
+    signal[-RATE // 20 :] = np.random.default_rng(0).normal(size=RATE // 20)
+    write_wave(tmp_path / "end.wav", 0.3 * signal)
+    segmenter = ml.load(model)
+    rows = segmenter.extractor.extract(tmp_path / "end.wav")
+    assert segmenter.predict_change_points(rows).tolist() == [6, 7]  # the sliver
+    ((start, end, _),) = segmenter.segments(tmp_path / "end.wav", cache=tmp_path / "cache")
+    assert (start, end) == (0.0, 6.1)
+
+
+def test_warning_if_no_boundary_is_as_good() -> None:
+    random = np.random.default_rng(1)
+    labels = [np.arange(40) // size % 2 for size in (7, 11, 17)]  # independent of the features
+    X, names = list(random.normal(size=(3, 40, 2))), ["p", "q", "r"]
+    data = ml.datasets.LabeledSequences("d", X, labels, names, names, ["x", "y"])
+    with pytest.warns(UserWarning, match="no better than without any boundary .3.33.; label more"):
+        model = ml.Segmenter(ml.ChangePointMetricLearner(), verbose=False).fit(data)
+    found = model.validation_
+    assert found.loss >= found.one_segment == pytest.approx(10 / 3)
+
+
+@pytest.mark.parametrize(
+    ("names", "unknown"),
+    [((1, 2, -1, 1), "-1"), (("a", "b", "NaN", "a"), "NaN"), (("a", "b", " ", "a"), " ")],
+)
+def test_warning_for_labels_that_mean_unlabeled(names: tuple[Any, ...], unknown: str) -> None:
+    X = np.repeat([0.0, 4.0, 9.0, 0.0], 10)[:, None] + 0.1 * np.sin(np.arange(40.0))[:, None]
+    data = ml.datasets.LabeledSequences("d", [X], [np.repeat(names, 10)], ["g"], ["s"], ["x"])
+    with pytest.warns(
+        UserWarning, match=f"label {unknown!r} count as those that nobody has labeled"
+    ):
+        assert ml.Segmenter().fit(data).labels_ == [str(name) for name in names[:2]]
+
+
+def test_neighbors_of_one_label_are_joined() -> None:
+    """The learner separates three levels, which have two labels."""
+    X = (
+        np.repeat([0.0, 4.0, 5.0, 0.0, 5.0, 4.0], 10)[:, None]
+        + 0.1 * np.sin(np.arange(60.0))[:, None]
+    )
+    y = np.repeat(["low", "high", "low", "high"], [10, 20, 10, 20])
+    data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
+    segmenter = ml.Segmenter().fit(data)
+    (score,) = segmenter.agreement_.scores
+    segmenter.agreement_ = replace(segmenter.agreement_, scores=[score.at(1e-3)])
+    assert len(segmenter.predict_change_points(X)) == 6
+    assert [label for *_, label in segmenter.segments(X)] == ["low", "high"] * 2
+
+
+def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
+    (songs / "wrong.csv").write_text("recording,start,end,label\nr0,0,20,a\nr1,0,20,a\n")
+    cache, out = songs / "cache", songs / "wrong.model"
+    fit = ("fit", songs, "--segments", "wrong.csv", "--out", out, "--cache", cache)
+    console.assert_refused("needs a boundary to learn from, but each recording of", *fit)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({}, "holds neither recordings nor CSV files"),
+        ({"a.wav": "x"}, "segments.csv' does not exist; write a table with columns"),
+        ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
+        ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
+        ({"a.parquet": "x", "notes.docx": "x"}, "holds neither recordings nor CSV files"),
+    ],
+    ids=["empty", "no table", "other files", "no recordings", "tables"],
+)
+def test_folders_that_lack_something(
+    tmp_path: Path, files: dict[str, str], sentence: str, console: Console
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    console.assert_refused(sentence, "fit", tmp_path, "--out", tmp_path / "m.model")
+
+
+def test_error_for_a_missing_extra_names_the_command(
+    songs: Path, model: Path, tmp_path: Path, console: Console, monkeypatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    segment = ("segment", songs / "new" / "r3.wav", "--model", model, "--cache", tmp_path)
+    error = console(*segment, status=1).err
+    assert "needs soundfile, which is not installed: pip install " in error
+    assert "[audio]'" in error
+
+
+@pytest.mark.parametrize("command", [cli.fit, cli.segment, cli.compare, cli.info])
+def test_every_option_has_help(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command.__name__, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        text = get_args(parameter.annotation)[1]
+        assert len(text.split()) > 1, name
+        assert text in shown
+
+
+def test_compare_counts(tmp_path: Path, console: Console) -> None:
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    save_segments({"r": [(0.0, 10.0, "x"), (10.0, 20.0, "y")], "only": [(0.0, 1.0, "x")]}, a)
+    save_segments({"r": [(0.0, 10.0, "x"), (10.0, 15.0, "y"), (15.0, 20.0, "x")]}, b)
+    lines = console("compare", a, b).out.splitlines()
+    # M has one segment more: ‖M − N‖² = 2 + 3 − 2 · 2
+    assert lines[1].split() == ["r", "1.00", "1.00", "0.67", "0.50", "1.00", "75.0%"]
+    assert "only" in lines[-1]
+    save_segments({"r": [(0.0, 10000.0, "x"), (10000.0, 20000.0, "y")]}, b)
+    error = console("compare", a, b).err
+    assert "'r' ends at 20 s in the truth and at 20000 s in the other table" in error
+    save_segments({"r": [(0.0, 1e12, "x")]}, b)
+    console.assert_refused("Only times up to 1e7 s can be compared, got 1e+12", "compare", a, b)
+    save_segments({"other": [(0.0, 1.0, "x")]}, b)
+    console.assert_refused("recording in common", "compare", a, b)
+
+
+def test_compare_is_exact_at_any_rate(tmp_path: Path, console: Console) -> None:
+    """At 500 rows a second, with segments of 30 ms; the loss is that of the rows."""
+    random = np.random.default_rng(0)
+    partitions = [
+        ml.Partition(ends=np.append(np.sort(random.choice(4999, 250, replace=False)) + 1, 5000))
+        for _ in range(2)
+    ]
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file, partition in zip(files, partitions):
+        times = np.append(0, partition.change_points) / 500
+        spans = zip(times[:-1].tolist(), times[1:].tolist(), map(str, range(len(times) - 1)))
+        save_segments({"r": list(spans)}, file)
+    *rows, said = console("compare", *files).out.splitlines()
+    row = rows[1].split()
+    M, N = partitions
+    assert float(row[1]) == pytest.approx(
+        ml.indices.partition_loss(M, N, normalized=False), abs=5e-3
+    )
+    assert float(row[2]) == 250
+    # a tenth of the median segment of 28 ms, 1.4 rows
+    assert f"within {np.median(M.sizes) / 5000:.3g} s" in said
+    right = ml.indices.precision_recall(M, N, margin=np.median(M.sizes) / 10)
+    assert [float(row[4]), float(row[5])] == pytest.approx(right, abs=5e-3)
+    said = console("compare", *files, "--tolerance", "0.1").out
+    assert "within 0.1 s" in said
+    right = ml.indices.precision_recall(M, N, margin=50)
+    assert float(said.splitlines()[1].split()[4]) == pytest.approx(right.precision, abs=5e-3)
+
+
+def test_compare_fills_gaps_as_rows_are_filled(tmp_path: Path, console: Console) -> None:
+    """Time in no segment belongs to the nearest; neighbors of one label are one segment."""
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    true = [(1.0, 2.0, "x"), (2.0, 3.0, "x"), (5.0, 9.0, "y"), (8.9996, 10.0, "z")]
+    labels = row_labels(true, 10000, 1000.0)
+    ends = ml.Partition.from_runs(labels).change_points
+    assert ends.tolist() == [4000, 9000, 10000]
+    save_segments({"r": true}, a)
+    spans = zip([0.0, *ends[:-1] / 1000], ends / 1000, labels[ends - 1])
+    save_segments({"r": list(spans)}, b)
+    row = console("compare", a, b).out.splitlines()[1].split()
+    assert row[1:] == ["0.00", "2.00", "1.00", "1.00", "1.00", "100.0%"]
+
+
+def test_fit_measures_in_the_unit_of_the_segments(tmp_path: Path, console: Console) -> None:
+    """Rows at 500 per second, segments of some 40: 0.08 s, and a tenth of them is within 4 rows."""
+    folder = tmp_path / "fast"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    sizes = [random.integers(36, 45, 8) for _ in range(3)]
+    for i, lengths in enumerate(sizes):
+        state = np.repeat(list("abacabac"), lengths)
+        table = pd.DataFrame(random.normal(size=(len(state), 2)), columns=["x", "y"])
+        table["x"] += 6.0 * (state == "b")
+        table["y"] += 6.0 * (state == "c")
+        table.assign(state=state).to_csv(folder / f"f{i}.csv", index=False)
+    fit = ("fit", folder, "--out", tmp_path / "m", "--label", "state", "--rate", "500")
+    tenth = np.median(np.concatenate(sizes)) / 5000
+    assert f"100% of 21 held-out ones within {tenth:.3g} s" in console(*fit).out
+    assert "held-out ones within 0.05 s" in console(*fit, "--tolerance", "0.05").out
+    assert ml.load(tmp_path / "m").validation_.tolerance == 0.05
+
+
+def test_compare_folders(tmp_path: Path, console: Console) -> None:
+    """CSV files with a column of labels, and what the command segment wrote for them."""
+    for name in ("a", "b"):
+        pd.DataFrame({"x": range(6), "who": list("xxyyyx")}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    found = tmp_path / "found"
+    found.mkdir()
+    console.assert_refused("holds no tables NAME.segments.csv", "compare", tmp_path, found)
+    for name, end in (("a", 1.0), ("b", 2.0)):
+        spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
+        save_segments({name: spans}, found / f"{name}.segments.csv")
+    shown = console("compare", tmp_path, found, "--label", "who", "--rate", "2").out
+    first, second = (line.split() for line in shown.splitlines()[1:3])
+    assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%", *["1.00"] * 4]
+    assert second[0] == "b"
+    assert float(second[1]) > 0.5
+    timed = tmp_path / "timed"
+    timed.mkdir()
+    for file in tmp_path.glob("*.csv"):
+        table = pd.read_csv(file).assign(seconds=np.arange(6) / 2)
+        table.to_csv(timed / file.name, index=False)
+    shown = console("compare", timed, found, "--label", "who", "--time", "seconds").out
+    assert shown.splitlines()[1].split() == first
+
+
+def test_groups_are_left_out_as_a_whole(tmp_path: Path, console: Console) -> None:
+    people, fit = tmp_path / "people.csv", ("fit", write_tables(tmp_path / "t"), "--label", "phase")
+    out = tmp_path / "p.model"
+
+    def fitted(text: str, status: int = 0) -> str:
+        people.write_text(text, encoding="utf-8")
+        return console(*fit, "--out", out, "--groups", people, status=status).err
+
+    lines = "recording;group\ns0;Ann\ns1;Ann\n"
+    assert "no group of s2" in fitted(lines, 1)
+    assert "got two of 's0'" in fitted(lines + "s2;Ben\ns0;Ben\n", 1)
+    assert "at least two groups" in fitted(lines + "s2;Ann\n", 1)
+    fitted(lines + "s2;Ben\n")
+    grouped = ml.load(out).agreement_.scores
+    run(*fit, "--out", out)
+    # In two units with three penalties each: two groups and all, or three recordings and all.
+    assert (len(grouped), len(ml.load(out).agreement_.scores)) == (18, 24)
+
+
+def test_compare_names(tmp_path: Path, console: Console) -> None:
+    """The numbers of action segmentation, those of the labels of rows."""
+    true = [(0.0, 2.0, "x"), (2.0, 5.0, "y"), (5.0, 6.0, "x"), (6.0, 9.0, "z")]
+    found = [(0.0, 3.5, "x"), (3.5, 5.0, "y"), (5.0, 5.1, "z"), (5.1, 6.0, "x"), (6.0, 9.0, "y")]
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    save_segments({"r": true}, a)
+    save_segments({"r": found}, b)
+    head, row, _, note = console("compare", a, b).out.splitlines()
+    assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
+    assert "F1@50: segments of one name" in note
+    M, N = (row_labels(spans, 90, 10.0) for spans in (true, found))
+    scores = [ml.indices.segmental_f1(M, N, overlap=share) for share in (0.1, 0.25, 0.5)]
+    assert [float(word) for word in row.split()[-4:]] == pytest.approx(
+        [ml.indices.edit_score(M, N), *scores], abs=5e-3
+    )
+    assert 0.0 < scores[2] < 1.0
+    save_segments({"r": [(start, end, "") for start, end, _ in found]}, b)
+    head, row, *_ = console("compare", a, b).out.splitlines()
+    assert row.split()[-1] == "-"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "NO", "--out", "m"], "is not a folder"),
+        (["info", "NO"], "does not exist"),
+        (["segment", "NO", "--model", "NO"], "does not exist"),
+        (["compare", "NO", "NO"], "does not exist"),
+    ],
+)
+def test_errors_are_one_sentence_and_status_1(
+    arguments: list[str], message: str, tmp_path: Path, console: Console
+) -> None:
+    error = console(*(a.replace("NO", str(tmp_path / "none")) for a in arguments), status=1).err
+    assert error.startswith("Error: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, shown in {
+        (): "COMMAND",
+        ("fit",): "--out MODEL",
+        ("segment",): "[--out FOLDER]",
+        ("compare",): "TRUTH.csv PREDICTED.csv",
+        ("fit", "x", "--out", "y", "--rate", "-1"): "needs a positive number, got -1",
+    }.items():
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        assert shown in capsys.readouterr().err
+
+
+def test_installed_command() -> None:
+    command = Path(sys.executable).with_name("metriclearn")
+    if not command.exists():
+        pytest.skip("metriclearn is not installed beside this Python")
+    paths = os.environ | {"PYTHONPATH": str(Path(ml.__file__).parents[1])}
+    call = [command, "compare", "none", "none"]  # which loads little
+    done = subprocess.run(call, env=paths, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "does not exist" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "told"),
+    [
+        (
+            ["metriclearn", "fit", ".", "--out", "m"],
+            "numpy",
+            "Interrupted. No file was left incomplete.",
+        ),
+        (["metriclearn", "info", "m"], "sklearn", "Interrupted. No file was left incomplete."),
+        (["experiments.run", "experiment=synthetic"], "numpy", "Interrupted."),
+        (["experiments.evaluate", "model=m"], "sklearn", "Interrupted."),
+    ],
+)
+def test_interrupted_while_libraries_are_loaded(
+    command: list[str], module: str, told: str, tmp_path: Path
+) -> None:
+    """They may make another error of it, as NumPy does."""
+    (tmp_path / f"{module}.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise ImportError('loaded by half')\n"
+    )
+    paths = [str(tmp_path), str(Path(ml.__file__).parents[1])]
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=paths[1],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        # a shell lets background processes ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{told}\n")
+
+
+def test_page_of_the_console_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default fit learns all families, and shows its progress on a terminal."""
+    page = (Path(__file__).parents[3] / "docs" / "console.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    progress = ""
+    for kind, block in blocks:
+        if kind == "python":
+            exec(compile(block, "console.md", "exec"), {})
+        if block.startswith("recording,start,end,label\nm0,"):
+            Path("truth.csv").write_text(block)
+    for part in "\n".join(block for kind, block in blocks if kind == "console").split("$ ")[1:]:
+        command, _, shown = part.partition("\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", Terminal())
+            assert main(command.split()[1:]) == 0
+            told = sys.stderr.getvalue() + capsys.readouterr().out
+        lines = [line for line in re.split("[\r\n]+", told) if line.strip()]
+        progress += "\n".join(line for line in lines if "%|" in line)
+        printed = [line for line in lines if "%|" not in line]
+        for line, expected in zip_longest(printed, filter(None, shown.split("\n"))):
+            if expected.startswith("learner:"):  # shares of families are known up to the gap
+                assert line.partition("agree")[0] == expected.partition("agree")[0]
+                assert re.search(r"models that agree: (.+ \d+%; ){2,}", line)
+            else:
+                assert line == expected
+    assert re.search(r"Segmenter: 100%.* (\d+)/\1 ", progress)
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        ({"url": "file:///a/b%20c", "dir_info": {"editable": True}}, "-e '/a/b c[audio]'"),
+        ({"url": "file:///a/b", "dir_info": {}}, "'/a/b[audio]'"),
+        (
+            {"url": "https://h/m.git", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
+            "'metriclearn[audio] @ git+https://h/m.git@12ab'",
+        ),
+        ({"url": "https://h/m.whl", "archive_info": {}}, "'metriclearn[audio] @ https://h/m.whl'"),
+        (None, "'metriclearn[audio]'"),
+    ],
+    ids=["checkout", "folder", "git", "file", "index"],
+)
+def test_extras_are_installed_as_the_package_is(
+    origin: dict[str, Any] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "metriclearn-9.9.dist-info"
+    place.mkdir()
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: metriclearn\nVersion: 9.9\n")
+    if origin is not None:
+        (place / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert install("audio") == f"pip install {command}"
+    sentence = "needs nothing_here, which is not installed: pip inst"
+    with pytest.raises(
+        ModuleNotFoundError, match=sentence
+    ):  # which a search of modules passes over
+        optional("nothing_here.part", "audio")

@@ -1,0 +1,217 @@
+"""Learning on the label page: segments agree with the labels, and the rest is the best."""
+
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import metriclearn as ml
+from metriclearn.apps.label_page.learning import Check, Given, Group, Model
+from metriclearn.apps.label_page.project import Annotation, partial_labels, read_annotations
+from metriclearn.apps.label_page.signals import Recording
+from metriclearn.datasets.annotations import row_labels
+from metriclearn.estimators.scores.segment_score import SegmentScore
+
+
+def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, ml.PartialPartition]:
+    generator = np.random.default_rng(seed)
+    T = 40
+    X = np.repeat(generator.normal(size=(5, 2)), 8, axis=0) + 0.7 * generator.normal(size=(T, 2))
+    changes = generator.choice(np.arange(2, T - 2), generator.integers(0, 4), replace=False)
+    starts = generator.choice(T - 10, generator.integers(0, 3), replace=False)
+    regions = []
+    for start in starts.tolist():
+        stop = start + int(generator.integers(2, 10))
+        if not any(start < t < stop for t in changes):
+            regions.append(ml.Region(start, stop, ml.NO_CHANGE))
+    known = ml.PartialPartition(T, change_points=sorted(changes.tolist()), regions=regions)
+    return X, generator.normal(size=(2, 2)), known
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("one_change", [False, True])
+def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) -> None:
+    X, components, labels = _random_case(seed)
+    if one_change:
+        labels = ml.PartialPartition(len(X), regions=[ml.Region(10, 26, ml.EXACTLY_ONE)])
+    learner = ml.ChangePointMetricLearner()
+    learner.score_ = SegmentScore(components, 2.0)
+    recording = Recording("x", "table", Path("x.csv"), X, ["a", "b"], 1.0, float(len(X)))
+    given = Given([labels], [], [np.full(len(X), -1)])
+    (margins,) = Group([recording], Model(learner)).segment(given)
+    form = ml.LowRankForm(X @ components.T).shifted(-2.0)
+    exact = ml.boundary_margins(form, known=labels, tolerance=1)
+    np.testing.assert_array_equal(margins.change_points, exact.change_points)
+    labeled = [r.start + 1 for r in labels.constraints if r.stop - r.start == 2 and r.kind.fewest]
+    ends = margins.change_points[:-1]
+    assert np.all(np.isinf(margins.losses[np.isin(ends, labeled)]))
+    free = [all(abs(t - other) > 1 for other in labeled) for t in ends]
+    np.testing.assert_allclose(margins.losses[free], exact.losses[free], rtol=1e-6, atol=1e-8)
+
+
+def test_rows_of_annotations() -> None:
+    given = [
+        {"start": 0.0, "end": 2.0, "kind": "segment", "label": "a"},
+        {"start": 3.0, "end": 5.0, "kind": "segment", "label": "b"},
+        {"start": 5.0, "end": 5.0, "kind": "change"},
+        {"start": 6.0, "end": 8.0, "kind": "one change"},
+    ]
+    known = partial_labels(read_annotations(given, 9.0), 90, 10.0)
+    assert known.allows(ml.Partition(ends=[25, 50, 70, 90]))
+    assert not known.allows(ml.Partition(ends=[50, 70, 90]))  # none between a and b
+    assert not known.allows(ml.Partition(ends=[25, 70, 90]))  # none at 5 s
+    assert not known.allows(ml.Partition(ends=[25, 40, 50, 70, 90]))  # one in b
+    assert not known.allows(ml.Partition(ends=[25, 50, 65, 75, 90]))  # two from 6 to 8 s
+
+
+@pytest.mark.parametrize("time", [0.375, 0.625, 1.125, 4.853])
+def test_the_page_and_tables_have_the_same_rows(time: float) -> None:
+    given = [
+        {"start": 0.0, "end": time, "kind": "segment", "label": "a"},
+        {"start": time, "end": 9.0, "kind": "segment", "label": "b"},
+    ]
+    labels = row_labels([(0.0, time, "a"), (time, 9.0, "b")], 36, 4.0)
+    known = partial_labels(read_annotations(given, 9.0), 36, 4.0)
+    assert known.allows(ml.Partition(ends=[int(np.sum(labels == "a")), 36]))
+
+
+RATE = 4.0
+NAMES = ["rest", "walk", "turn"]
+
+
+def _kinds(seed: int, n_segments: int) -> tuple[Recording, list[Annotation]]:
+    """A recording whose segments have one of three means, and its true annotations."""
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(20, 60, n_segments)
+    places = (np.arange(n_segments) + seed) % 3
+    X = np.repeat(np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0]])[places], sizes, axis=0)
+    X = X + 0.8 * generator.normal(size=X.shape)
+    times = [0.0, *(np.cumsum(sizes) / RATE).tolist()]
+    given = [
+        Annotation(start, end, "segment", NAMES[place])
+        for start, end, place in zip(times, times[1:], places.tolist())
+    ]
+    given += [Annotation(time, time, "change") for time in times[1:-1]]
+    one = Recording(f"r{seed}", "table", Path("x.csv"), X, ["a", "b"], RATE, len(X) / RATE)
+    return one, sorted(given)
+
+
+def _learned(annotations: dict, recordings: list[Recording]) -> tuple[Group, Given]:
+    group = Group(recordings)
+    given = group.given(annotations)
+    group.learn(given)
+    group.validate(given)
+    return group, given
+
+
+def test_names_are_learned_and_those_of_a_person_stay() -> None:
+    pairs = [_kinds(seed, 9) for seed in range(3)]
+    recordings = [one for one, _ in pairs]
+    first, (second, truth) = pairs[0], pairs[1]
+    # of the second recording one segment has a label, on purpose a wrong one
+    odd = truth[0]._replace(label="turn" if truth[0].label != "turn" else "rest")
+    group, given = _learned({"r0": first[1], "r1": [odd]}, recordings)
+    assert given.names == sorted(NAMES)
+    assert group.model is not None
+    margins = group.segment(given)
+    for one, found, codes, annotations in zip(recordings, margins, given.codes, pairs):
+        names, sure = group.model.named(one.features, found.change_points, codes)
+        rows = np.repeat(names, np.diff(found.change_points, prepend=0))
+        wanted = np.empty(len(rows), dtype=object)
+        for label in annotations[1]:
+            if label.kind == "segment":
+                wanted[round(label.start * RATE) : round(label.end * RATE)] = label.label
+        if one is second:
+            assert names[0] == odd.label
+            assert sure[0] == 1.0
+            wanted[: round(odd.end * RATE)] = odd.label
+        assert np.mean(rows == wanted) > 0.93
+        assert min(sure) > 0.5
+        assert len(sure) == len(names) == len(found.change_points)
+    # most of the others are as sure as they are right
+    _, sure = group.model.named(recordings[2].features, margins[2].change_points)
+    assert 0.85 < np.mean(sure) < 1.0
+
+
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_boundaries_agree_with_labels_if_names_move_them(is_joint: bool) -> None:
+    recordings, annotations = zip(*(_kinds(seed, 9) for seed in range(2)))
+    group, given = _learned({"r0": annotations[0]}, list(recordings))
+    assert group.model is not None
+    group.model = replace(group.model, is_joint=is_joint)
+    marks = [one for one in annotations[1] if one.kind == "change"][2:4]
+    quiet = Annotation(1.0, marks[0].start - 1.0, "no change")
+    given = group.given({"r0": annotations[0], "r1": sorted([*marks, quiet])})
+    ends = group.segment(given)[1].change_points
+    assert {round(one.start * RATE) for one in marks} <= set(ends.tolist())
+    assert given.partial[1].allows(ml.Partition(ends=ends))
+
+
+def test_without_two_labels_there_are_no_names() -> None:
+    one, annotations = _kinds(0, 6)
+    plain = [
+        Annotation(given.start, given.end, "no change") if given.kind == "segment" else given
+        for given in annotations
+    ]
+    group, given = _learned({"r0": sorted(plain)}, [one])
+    assert group.model is not None
+    assert group.model.named(one.features, np.array([len(one.features)])) == ([], [])
+    # a label that covers no row names nothing, and keeps no other label from doing so
+    short = Annotation(0.0, 0.05, "segment", "blip")
+    later = [annotations[0]._replace(start=0.05), *annotations[1:]]
+    _, given = _learned({"r0": sorted([short, *later])}, [one])
+    assert given.names == sorted(NAMES)
+
+
+def test_the_check_counts_boundaries_and_has_an_interval() -> None:
+    pairs = [_kinds(seed, 9) for seed in range(3)]
+    group, _ = _learned({one.name: given for one, given in pairs[:2]}, [one for one, _ in pairs])
+    checked = group.checked
+    assert checked is not None
+    assert checked.stretches == 8  # eight changes in each recording, two for each part
+    assert checked.agreed + checked.missed == 16
+    assert checked.agreed >= 13
+    assert checked.right > 0.9 * checked.named
+    point = checked.as_json()
+    n = checked.agreed + checked.missed + checked.extra
+    assert 0 < point["low"] < 0.95 <= checked.agreed / n <= point["high"] <= 1
+    # Wilson's interval by its formula
+    share, z = checked.agreed / n, 1.959964
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    assert (point["low"], point["high"]) == pytest.approx((middle - half, middle + half), abs=1e-3)
+    assert Check().as_json() == {}
+    assert (checked + checked).agreed == 2 * checked.agreed
+
+
+def test_learning_leaves_the_filters_of_warnings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They belong to all threads, and the page learns in one: before, warnings could be lost."""
+    recordings, annotations = zip(*(_kinds(seed, 6) for seed in range(2)))
+    once = Annotation(0.0, 1 / RATE, "segment", "once")  # a name with a single row
+    first = [once, annotations[0][0]._replace(start=1 / RATE), *annotations[0][1:]]
+    usual, callers = warnings.catch_warnings, []
+
+    def watched(*args, **options):
+        callers.append(sys._getframe(1).f_code.co_filename)
+        return usual(*args, **options)
+
+    monkeypatch.setattr(warnings, "catch_warnings", watched)
+    group, given = _learned({"r0": sorted(first), "r1": annotations[1]}, list(recordings))
+    assert given.names == sorted([*NAMES, "once"])
+    assert group.model is not None
+    assert len(group.segment(given)) == 2
+    assert not [name for name in callers if "metriclearn" in Path(name).parts]
+
+
+def test_learning_from_labels_that_leave_little_to_learn_warns_of_nothing() -> None:
+    one, _ = _kinds(0, 6)
+    X = one.features[:, :1]
+    constant = replace(one, features=np.hstack([X, np.ones_like(X)]))
+    marks = [Annotation(2.0, 2.0, "change")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        group, _ = _learned({"r0": marks}, [constant])
+    assert group.model is not None

@@ -1,0 +1,219 @@
+"""Tools of the label page in a browser: sound, screen readers, tiers, names, the whole screen."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from metriclearn.apps.label_page.learning import Check
+from tests.apps.label_page.browsing import SECONDS, Page, write_table
+
+CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A table and a sound, both as long."""
+    write_table(tmp_path / "table.csv", CHANGES, "x,y")
+    sound = 0.3 * np.sin(2 * np.pi * 2000 * np.arange(int(SECONDS * 16000)) / 16000)
+    wavfile.write(tmp_path / "tone.wav", 16000, (sound * 30000).astype(np.int16))
+    return tmp_path
+
+
+@pytest.fixture
+def page(browser: Any, folder: Path, serve: Any) -> Page:
+    _, address = serve(folder)
+    browser.set_window_size(1400, 1000)
+    browser.get("about:blank")
+    browser.get_log("browser")
+    return Page(browser, address, folder)
+
+
+def text(page: Page, selector: str) -> str:
+    return page.all(selector)[0].get_attribute("textContent")
+
+
+def test_labels_of_a_person_from_the_keyboard(page: Page) -> None:
+    """Names, annotators, suggestions, "fill", the verdict, and what screen readers hear."""
+    page.saved()
+    page.all("#more summary")[0].click()
+    page.all("#annotator")[0].send_keys("Ada\t")
+    for label in ("rest", "work"):
+        page.all("#labels input")[0].send_keys(f"{label}\n")
+    for number, change in enumerate(CHANGES[:5]):
+        page.click(change)
+        page.click(change - 1.5, below=True)
+        page.press(str(number % 2 + 1))
+    page.saved()
+    assert page.file()["annotators"] == {"table": ["Ada"]}
+
+    found = re.match(
+        r"(\d+) % of boundaries agree \(likely (\d+) % to (\d+) %\)", text(page, "#share")
+    )
+    assert found
+    share, low, high = map(int, found.groups())
+    assert 40 < low <= share <= high <= 100
+    assert low < high
+    assert "Measured on 3 stretches of yours" in text(page, "#verdict")
+    assert "of your 5 boundaries" in text(page, "#verdict")
+    assert "With so few stretches the number is rough" in text(page, "#verdict")
+
+    # the rest has a name of the model and how sure it is; one key accepts it
+    page.click(23.0, below=True)
+    hint = text(page, "#hint")
+    assert "press A to accept: rest" in hint or "press A to accept: work" in hint
+    page.until(lambda: text(page, "#said") == text(page, "#hint"))
+    page.press("a")
+    page.saved()
+    stretches = [one for one in page.file()["recordings"]["table"] if one["kind"] == "segment"]
+    assert [one["label"] for one in stretches] == ["rest", "work"] * 3
+
+    # the cursor is announced with what lies there
+    page.press(chr(27), "\ue014")  # Escape, right
+    page.until(lambda: "Cursor at 0:2" in text(page, "#said"))
+    # a click may have moved to a boundary of the model nearby
+    assert re.search(r"Your label: work, 0:(19\.9|20)", text(page, "#said"))
+    assert "Model: work" in text(page, "#said")
+    page.press(",")
+    page.until(lambda: re.match(r"Your boundary, at 0:(19\.9|20\.0)", text(page, "#said")))
+
+    # a gap is filled from the stretch before it
+    page.drag(16.9, 18.5, below=True)
+    page.press("u", chr(27))
+    page.click(17.5, below=True)
+    page.press("f")
+    page.saved()
+    stretches = [one for one in page.file()["recordings"]["table"] if one["kind"] == "segment"]
+    assert [one["label"] for one in stretches] == ["rest", "work"] * 3
+    assert all(a["end"] == b["start"] for a, b in pairwise(stretches))
+    assert [one["level"] for one in page.browser.get_log("browser")] == []
+
+
+def test_sound_is_looped_and_slowed(page: Page) -> None:
+    page.open("tone")
+    here = "const sound = document.querySelector('audio')"
+    sound = f"{here}; return sound"
+    page.until(lambda: page.browser.execute_script(f"{sound}.readyState") > 1)
+    page.drag(2.0, 2.5)
+    page.press("l", "s", " ")
+    assert page.browser.execute_script(f"{sound}.playbackRate") == 0.5
+    assert text(page, "#speed") == "½×"
+    heard = f"{here}; return window.heard = [...(window.heard ?? []), sound.currentTime]"
+    page.until(lambda: (np.diff(page.browser.execute_script(heard)) < -0.2).any())  # went back
+    times = np.array(page.browser.execute_script(heard))
+    assert times[times > 0].min() > 1.8
+    assert times.max() < 2.9
+    page.press(" ", "l", "s", "s")
+    assert page.browser.execute_script(f"{sound}.paused")
+    assert text(page, "#speed") == "1×"
+    # a paused player does not throw the view back to the cursor
+    page.press("0", "+", "+", "+", "+")
+    bar = "return document.querySelector('#overview i').style.left"
+    left = page.browser.execute_script(bar)
+    page.browser.execute_script("document.querySelector('audio').currentTime = 29")
+    page.until(lambda: not page.browser.execute_script(f"{sound}.seeking"))
+    assert page.browser.execute_script(bar) == left
+
+
+def test_frequencies_stand_at_their_height_beside_the_spectrogram(page: Page) -> None:
+    page.open("tone")
+    page.browser.execute_script("""
+    const pen = CanvasRenderingContext2D.prototype, write = pen.fillText;
+    window.written = {};
+    pen.fillText = function (text, x, y) {
+      written[text] = this.getTransform().transformPoint({ x, y }).y;
+      return write.call(this, text, x, y);
+    };
+    """)
+    marks = ["500 Hz", "1 kHz", "2 kHz", "4 kHz"]
+    page.press("+")
+    written = page.until(lambda: page.browser.execute_script("return written"))
+    heights = [written[mark] for mark in marks]
+    assert (np.diff(heights) < -5).all()
+    # the tone of 2 kHz: of the pixels near its mark those at its height differ most
+    column = """
+    const canvas = document.querySelector("#timeline canvas");
+    const d = canvas.getContext("2d").getImageData(canvas.width / 2, arguments[0] - 25, 1, 51).data;
+    return Array.from({ length: 51 }, (_, i) => [d[4 * i], d[4 * i + 1], d[4 * i + 2]]);
+    """
+
+    def differences() -> np.ndarray:
+        colors = np.array(page.browser.execute_script(column, round(heights[2])), dtype=float)
+        return np.abs(colors - colors[0]).sum(axis=1)
+
+    page.until(lambda: differences().any())  # its tiles have arrived
+    apart = differences()
+    assert np.average(np.arange(-25, 26), weights=apart) == pytest.approx(0.0, abs=1.5)
+
+
+def test_the_page_says_why_the_share_has_moved(page: Page) -> None:
+    script = """
+    const [curve, done] = arguments;
+    import(new URL("static/quality.js", location)).then((it) => done(it.verdict(curve)));
+    """
+    few = "With so few stretches the number is rough, and still jumps up and down."
+    for before, after, words in (
+        ((3, 3, 3), (6, 6, 5), "The change from 50 % is within chance. " + few),
+        ((20, 20, 20), (40, 60, 10), "Up from 50 %: the model has learned from more stretches."),
+        ((20, 60, 5), (40, 50, 50), "Down from 92 %: the stretches that you labeled since are"),
+        ((20, 20, 20), (40, 40, 40), "sets none that you have not."),
+    ):
+        curve = [Check(*counts).as_json() for counts in (before, after)]
+        title, text = page.browser.execute_async_script(script, curve)
+        share = after[1] / (after[1] + after[2])
+        assert title.startswith(f"{100 * share:.0f} % of boundaries agree (likely ")
+        assert words in text
+        assert text.endswith(words) or words.startswith("Down")
+
+
+def test_tiers_are_separate_and_seen_together(page: Page) -> None:
+    page.saved()
+    page.click(8.0)
+    page.click(4.0, below=True)
+    page.press("n")
+    page.saved()
+    before = page.file()
+    page.all("#more summary")[0].click()
+    page.all("#tiers input")[0].send_keys("words\n")
+    page.until(lambda: page.browser.current_url.endswith("/tier/words/"))
+    page.until(lambda: text(page, "#tier") == "tier words")
+    page.until(lambda: page.all("#recordings button"))
+    # the stretch of the other tier is in the last row; a click there selects it
+    page.click(4.0, below=True)
+    start, end = (before["recordings"]["table"][0][name] for name in ("start", "end"))
+    assert text(page, "#hint").startswith(f"0:{start:06.3f} to 0:{end:06.3f} selected")
+    page.press("n")
+    page.saved()
+    assert page.file() == before
+    content = (page.folder / "words.metriclearn.json").read_text()
+    assert f'"end": {end}' in content
+    (button,) = [one for one in page.all("#tiers button") if one.text == "first tier"]
+    button.click()
+    page.until(lambda: not page.browser.current_url.endswith("/tier/words/"))
+    page.until(lambda: page.all("#recordings button"))
+    page.saved()
+    assert text(page, "#tier") == ""
+    assert [one["level"] for one in page.browser.get_log("browser")] == []
+
+
+@pytest.mark.parametrize("size", [(1000, 700), (1900, 1060)])
+def test_the_timeline_takes_the_screen_that_is_left(page: Page, size: tuple[int, int]) -> None:
+    page.open("tone")
+    page.browser.set_window_size(*size)
+    script = """
+    const box = (id) => document.querySelector(id).getBoundingClientRect();
+    const [line, plot, main] = ["#timeline", "#timeline .u-wrap", "main"].map(box);
+    return [innerWidth, innerHeight, line.width, line.height, plot.height, main.bottom,
+      document.documentElement.scrollHeight];
+    """
+    page.until(lambda: page.browser.execute_script(script)[3] > 0.55 * size[1] - 100, 10)
+    wide, high, width, height, plot, bottom, scrolled = page.browser.execute_script(script)
+    assert width > wide - 340
+    assert height > high - 330
+    assert plot == pytest.approx(height, abs=4)
+    assert bottom <= high + 1
+    assert scrolled <= high + 1

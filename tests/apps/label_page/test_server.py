@@ -1,0 +1,549 @@
+"""The server of the label page: refused requests, saved files, conflicts of two windows."""
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import metriclearn
+from metriclearn.apps.console.commands import main
+from metriclearn.apps.label_page.project import read_annotations, read_project
+from metriclearn.apps.label_page.server import application, open_page
+from metriclearn.apps.label_page.signals import open_recordings
+from metriclearn.datasets.annotations import read_segments
+from tests.apps.serving import serving
+from tests.features.sounds import write_video
+
+pytest.importorskip("uvicorn", reason="needs the extra label")
+pytest.importorskip("starlette", reason="needs the extra label")
+
+TOKEN = "a-token"
+ENDS = (30, 55)
+FORMATS = ("csv", "audacity", "webvtt", "textgrid", "elan", "jams")
+
+
+def write_table(path: Path, n_rows: int = 90, seed: int = 0) -> None:
+    """A signal with changes of its mean at ENDS, and noise."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n_rows, 3)) * 0.3
+    X[:, 0] += 3.0 * np.isin(np.searchsorted(ENDS, np.arange(n_rows), side="right"), [1])
+    np.savetxt(path, X, delimiter=",", header="a,b,c", comments="")
+
+
+class Server(NamedTuple):
+    folder: Path
+    port: int
+    page: Any
+    guard: Any
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """Status and content of a request, its path as it is."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.putrequest(method, path, skip_host=bool(headers and "Host" in headers))
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if body is not None and not (headers and "Content-Length" in headers):
+            connection.putheader("Content-Length", str(len(content)))
+        for name, value in (headers or {}).items():
+            connection.putheader(name, value)
+        connection.endheaders(content if body is not None else None)
+        answer = connection.getresponse()
+        result = answer.status, answer.read()
+        connection.close()
+        return result
+
+    def change(self, revision: int, **annotations: Any) -> tuple[int, dict[str, Any]]:
+        body = {"revision": revision, "annotations": annotations}
+        status, content = self.ask("PUT", f"/{TOKEN}/api/changes", body)
+        return status, json.loads(content)
+
+    def written(self) -> set[str]:
+        """Files in the folder that were not there at first."""
+        return {p.name for p in self.folder.rglob("*")} - {"one.csv", "two.csv"}
+
+
+def two_tables(place: Path) -> Path:
+    """A folder with two recordings, and a file outside of it."""
+    folder = place / "inside"
+    folder.mkdir()
+    (place / "secret.csv").write_text("a,b,c\n1,2,3\n")
+    for seed, name in enumerate(("one", "two")):
+        write_table(folder / f"{name}.csv", seed=seed)
+    return folder
+
+
+def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
+    page = open_page(folder, rate=rate)
+    with serving(lambda port: application(page, port, TOKEN)) as (port, guard):
+        yield Server(folder, port, page, guard)
+        page.is_closing = True
+
+
+SEGMENTS = [
+    {"start": 0.0, "end": 3.0, "kind": "no change"},
+    {"start": 3.0, "end": 3.0, "kind": "change"},
+    {"start": 3.0, "end": 5.5, "kind": "no change"},
+]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", ""])
+def test_other_hosts_are_refused(untouched: Server, host: str) -> None:
+    assert untouched.ask("GET", f"/{TOKEN}/api/project", headers={"Host": host})[0] in (400, 403)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "file://"])
+def test_other_origins_are_refused_and_write_nothing(untouched: Server, origin: str) -> None:
+    body = {"revision": 0, "annotations": {"one": SEGMENTS}}
+    status, _ = untouched.ask("PUT", f"/{TOKEN}/api/changes", body, {"Origin": origin})
+    assert status == 403
+    assert untouched.written() == set()
+
+
+def test_its_origin_may_write(server: Server) -> None:
+    body = {"revision": 0, "annotations": {"one": SEGMENTS}}
+    origin = {"Origin": f"http://127.0.0.1:{server.port}"}
+    assert server.ask("PUT", f"/{TOKEN}/api/changes", body, origin)[0] == 200
+    assert server.written() == {"metriclearn.json", "segments.csv"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api/project", "/a-toke/api/project", "//", "/A-TOKEN/", "*"]
+)
+def test_requests_without_the_token_are_refused(untouched: Server, path: str) -> None:
+    status, content = untouched.ask("GET", path)
+    assert 400 <= status < 500
+    assert b"one" not in content.replace(b"one-", b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "static/../server.py",
+        "static/..%2fserver.py",
+        "static//etc/passwd",
+        "media/..%2f..%2fsecret",
+        "media/one",
+        "api/tiles/..%2fsecret/0/0",
+        "export/csv/..%2fsecret",
+        "export/..%2f/one",
+        "api/tiles/one/99/0",
+        "api/tiles/one/0/99999999999999999999",
+        "api/tiles/one/0/0?channels=-1",
+        "api/tiles/one/0/0?channels=7",
+        *(path % ("9" * 5000) for path in ("api/learned/%s", "api/tiles/one/0/%s")),
+    ],
+)
+def test_paths_lead_nowhere_else(untouched: Server, path: str) -> None:
+    status, content = untouched.ask("GET", f"/{TOKEN}/{path}")
+    assert 400 <= status < 500
+    assert b"1,2,3" not in content
+    assert b"root:" not in content
+
+
+def test_links_out_of_the_folder_are_no_recordings(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    write_table(tmp_path / "secret.csv")
+    write_table(folder / "one.csv")
+    (folder / "linked.csv").symlink_to(tmp_path / "secret.csv")
+    for server in running(folder):
+        state = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])
+        assert [one["name"] for one in state["recordings"]] == ["one"]
+
+
+def test_a_project_that_is_a_link_out_is_refused_and_kept(server: Server, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.json"
+    outside.write_text('{"format": 1, "revision": 0, "labels": [], "recordings": {}}')
+    (server.folder / "metriclearn.json").symlink_to(outside)
+    status, content = server.change(0, one=SEGMENTS)
+    assert status == 422
+    assert "link out of the folder" in content["error"]
+    assert json.loads(outside.read_text())["revision"] == 0
+
+
+def test_large_bodies_are_refused_before_they_are_read(untouched: Server) -> None:
+    headers = {"Content-Length": "1000000000"}
+    assert untouched.ask("PUT", f"/{TOKEN}/api/changes", b"{}", headers)[0] == 413
+    assert untouched.written() == set()
+
+
+def test_large_bodies_without_a_length_are_refused(untouched: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", untouched.port, timeout=30)
+    pieces = (b"x" * 1_000_000 for _ in range(1000))
+    try:
+        connection.request(
+            "PUT",
+            f"/{TOKEN}/api/changes",
+            pieces,
+            encode_chunked=True,
+            headers={"Transfer-Encoding": "chunked"},
+        )
+    except (BrokenPipeError, ConnectionResetError):
+        return  # closed before all was sent
+    assert connection.getresponse().status == 413
+    assert next(pieces, None) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"\xff\xfe\x00junk",
+        b"[" * 100_000,
+        b"null",
+        b'{"revision": "0", "annotations": {}}',
+        b'{"revision": 0, "annotations": []}',
+        b'{"revision": 0, "annotations": {"three": []}}',
+        b'{"revision": 0, "annotations": {"one": [7]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": NaN, "end": 2, "kind": "change"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 99, "kind": "no change"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 1%b, "kind": "no change"}]}}'
+        % (b"0" * 400),
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "what"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "segment"}]}}',
+        b'{"revision": 0, "annotations": {}, "labels": [1]}',
+        b'{"revision": 0, "annotations": {}, "labels": ["unknown"]}',
+        b'{"revision": 0, "annotations": {}, "labels": ["\\ud800"]}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "segment", '
+        b'"label": "a\\u0000b"}]}}',
+    ],
+)
+def test_junk_is_refused_and_writes_nothing(untouched: Server, body: bytes) -> None:
+    status, content = untouched.ask("PUT", f"/{TOKEN}/api/changes", body)
+    assert 400 <= status < 500
+    assert len(json.loads(content)["error"]) > 20
+    assert untouched.written() == set()
+
+
+def test_web_sockets_are_refused(untouched: Server) -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version": "13",
+    }
+    assert 400 <= untouched.ask("GET", f"/{TOKEN}/", headers=headers)[0] < 500
+
+
+def test_names_of_recordings_that_addresses_quote(tmp_path: Path, capsys: Any) -> None:
+    names = ["a b", "ünï #1%", "q'<i>?&"]
+    for seed, name in enumerate(names):
+        write_table(tmp_path / f"{name}.csv", seed=seed)
+    assert main(["label", str(tmp_path), "--check"]) == 0
+    report = capsys.readouterr().out
+    assert all(f"{name}: table, 90.0 s" in report for name in names)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_that_cannot_be_read_write_nothing(untouched: Server, kind: str) -> None:
+    status, content = untouched.ask("POST", f"/{TOKEN}/import/{kind}/one", b"\x00\xffjunk\n<" * 9)
+    assert status == 422
+    assert json.loads(content)["error"].startswith("The file (")
+    assert untouched.written() == set()
+
+
+def test_contradictions_are_refused_in_a_sentence(untouched: Server) -> None:
+    one = {"start": 1.0, "end": 4.0, "kind": "one change"}
+    inside = [{"start": t, "end": t, "kind": "change"} for t in (2.0, 3.0)]
+    status, content = untouched.change(0, one=[one, *inside])
+    assert status == 422
+    assert "contradict" in content["error"]
+    assert untouched.written() == set()
+
+
+def test_saved_at_once_and_read_again(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS) == (200, {"revision": 1})
+    state = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])
+    assert state["annotations"] == {"one": SEGMENTS}
+    table = (server.folder / "segments.csv").read_text().split()
+    assert table == [
+        "recording,start,end,label",
+        *("one,0.000,3.000,one", "1", "one,3.000,5.500,one", "2", "one,5.500,9.000,unknown"),
+    ]
+    for again in running(server.folder):
+        later = json.loads(again.ask("GET", f"/{TOKEN}/api/project")[1])
+        assert later == state
+
+
+def test_a_table_written_by_hand_is_begun_with_and_kept(server: Server) -> None:
+    table = server.folder / "segments.csv"
+    table.write_text("recording,start,end,label\none,0,3,1\none,3,5.5,2\none,5.5,9,1\ngone,0,1,1\n")
+    before = table.read_bytes()
+    with pytest.warns(UserWarning, match=r"segments of \['gone'\], which have no recording here"):
+        (again,) = _states(server.folder)
+    told = again["annotations"]["one"]
+    assert [(one["start"], one.get("label")) for one in told] == [
+        *((0.0, "1"), (3.0, None), (3.0, "2"), (5.5, None), (5.5, "1"))
+    ]
+    assert again["labels"] == ["1", "2"]
+    assert table.read_bytes() == before
+    assert server.written() == {"segments.csv"}
+    assert server.change(0, one=told, two=SEGMENTS)[0] == 200
+    assert (server.folder / "segments.csv.before").read_bytes() == before
+    assert server.change(1, one=[], two=[])[0] == 200
+    # all labels are removed, so there is no table
+    assert server.written() == {"metriclearn.json", "segments.csv.before"}
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(27.0, 3.333), (7.0, 12.857), (100.0, 0.9)])
+def test_a_recording_can_be_marked_to_its_end(tmp_path: Path, rate: float, seconds: float) -> None:
+    write_table(tmp_path / "one.csv")
+    for server in running(tmp_path, rate):
+        state = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])
+        assert state["recordings"][0]["seconds"] == seconds
+        whole = {"start": 0.0, "end": seconds, "kind": "segment", "label": "rest"}
+        assert server.change(0, one=[whole])[0] == 200
+    table = read_segments(tmp_path / "segments.csv")
+    assert table == {"one": [(0.0, seconds, "rest")]}
+
+
+def _states(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(s.ask("GET", f"/{TOKEN}/api/project")[1]) for s in running(folder)]
+
+
+PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "damaged"),
+        ('{"format": 2}', "has format 2, this metriclearn reads 1"),
+        (PROJECT.replace("0", "1e999") % "", "damaged"),
+        (PROJECT.replace("{}", "[]") % "", "damaged"),
+        (
+            PROJECT.replace("{}", '{"renamed": []}') % "",
+            r"\['renamed'\], which are not in the folder",
+        ),
+        (
+            PROJECT.replace("{}", '{"one": [{"start": 0, "end": 10, "kind": "no change"}]}') % "",
+            r"metriclearn\.json', recording 'one': An annotation needs .* of 9 s",
+        ),
+        (PROJECT % ', "curve": [3]', "every point of its curve needs seconds"),
+        (PROJECT % ', "curve": [{"seconds": 1e999}]', "needs seconds and finite numbers"),
+        (PROJECT % ', "curve": [{"seconds": 1, "low": Infinity}]', "seconds and finite numbers"),
+        (PROJECT % f', "curve": [{{"seconds": 1{"0" * 400}}}]', "seconds and finite numbers"),
+        (PROJECT % ', "rate": "fast"', "rows per second"),
+        (PROJECT % ', "ignore": 3', "list of columns"),
+        (PROJECT % ', "features": "smell"', "features one of"),
+    ],
+)
+def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sentence: str) -> None:
+    file = server.folder / "metriclearn.json"
+    file.write_text(content)
+    with pytest.raises(ValueError, match=sentence):
+        _states(server.folder)
+    assert server.change(0, one=SEGMENTS)[0] == 422
+    assert file.read_text() == content
+
+
+def test_small_changes_of_large_values_are_seen(tmp_path: Path) -> None:
+    X = np.column_stack([1e9 + np.arange(90) / 89, np.full(90, 5e17)])
+    np.savetxt(tmp_path / "one.csv", X, delimiter=",", header="a,b", comments="", fmt="%.9f")
+    page = open_page(tmp_path, rate=10.0)
+    tile = page.recordings["one"].tile(0, 0, [0, 1])[:, :, 0]
+    low, high = np.quantile(X[:, 0], [0.001, 0.999])
+    expected = (X[:, 0] - low + 0.05 * (high - low)) / (1.1 * (high - low))
+    np.testing.assert_allclose(tile[:, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(tile[:, 1], 0.5)
+
+
+def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    file = server.folder / "metriclearn.json"
+    file.write_text(file.read_text().replace("5.5", "6.5"))
+    status, content = server.change(1, one=[])
+    assert status == 409
+    assert content["annotations"]["one"][-1]["end"] == 6.5
+    assert server.change(1, one=[])[0] == 200
+
+
+def test_what_another_server_saves_is_shown(server: Server) -> None:
+    other = open_page(server.folder)
+    other.project.change(0, {"one": read_annotations(SEGMENTS, 9.0)}, ["x"])
+    begun, serial = time.monotonic(), server.page.loop.learned["serial"]
+    answer = json.loads(server.ask("GET", f"/{TOKEN}/api/learned/{serial}")[1])
+    assert answer["saved"] == 1
+    assert time.monotonic() < begun + 2.0
+    assert _states(server.folder)[0]["annotations"]["one"] == SEGMENTS
+
+
+def test_a_table_edited_later_is_kept(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    assert server.change(1, one=SEGMENTS[:1])[0] == 200
+    assert server.written() == {"metriclearn.json", "segments.csv"}  # it was ours
+    table = server.folder / "segments.csv"
+    edited = table.read_text().replace("9.000", "8.000").encode()
+    table.write_bytes(edited)
+    with pytest.warns(UserWarning, match="was edited elsewhere"):
+        (state,) = _states(server.folder)
+    assert state["annotations"]["one"] == SEGMENTS[:1]
+    assert server.change(2, one=SEGMENTS)[0] == 200
+    assert (server.folder / "segments.csv.before").read_bytes() == edited
+    assert server.change(3, one=[])[0] == 200
+    assert server.written() == {"metriclearn.json", "segments.csv.before"}
+
+
+def test_a_video_without_sound_does_not_close_a_folder_of_sound(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    pytest.importorskip("av", reason="needs the extra video")
+    soundfile.write(tmp_path / "sound.wav", np.random.default_rng(0).normal(size=16000), 8000)
+    pictures = np.zeros((20, 48, 64, 3), dtype=np.uint8)
+    write_video(tmp_path / "film.webm", pictures, (np.arange(20) / 10).tolist(), codec="libvpx")
+    with pytest.warns(UserWarning, match=r"film\.webm has no sound .* --features video"):
+        (state,) = _states(tmp_path)
+    assert [one["name"] for one in state["recordings"]] == ["sound"]
+
+
+def test_error_for_a_file_that_was_removed(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    path = tmp_path / "sound.wav"
+    soundfile.write(path, np.random.default_rng(0).normal(size=8000), 8000)
+    for server in running(tmp_path):
+        assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 200
+        path.unlink()
+        assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 404
+
+
+def test_ports_that_cannot_be_used_are_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(two_tables(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for given, reason in ((port, "Address already in use"), (99999, "there is no such port")):
+            assert main(["label", place, "--quiet", "--rate", "10", "--port", str(given)]) == 1
+            sentence = f"got {given} ({reason}); choose another one, or leave --port out.\n"
+            assert capsys.readouterr().err.endswith(sentence)
+
+
+def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    soundfile.write(tmp_path / "sound.wav", np.random.default_rng(0).normal(size=16000), 8000)
+
+    def opened(**options: Any) -> Any:
+        page = open_page(tmp_path, **options)
+        page.project.change(page.project.revision, {})
+        return page
+
+    for options in ({"rate": 8.0}, {}):
+        page = opened(**options)
+        assert [one.rate for one in page.recordings.values()] == [8.0]
+        assert read_project(tmp_path)["media_rate"] == 8.0
+    for rate in (50, 20):  # the rate of a column of times is found again
+        lines = [f"{row / rate},{row % 3}" for row in range(40)]
+        (tmp_path / "table.csv").write_text("\n".join(["time,x", *lines]))
+        page = opened(time="time")
+        assert page.recordings["sound"].rate == 8.0
+        assert page.recordings["table"].rate == pytest.approx(rate)
+        assert page.project.settings["ignore"] == ["time"]
+
+
+def test_learning_goes_on_if_nothing_could_be_compiled_before(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> None:
+        raise RuntimeError("cannot cache function")
+
+    monkeypatch.setattr("metriclearn.apps.label_page.learning.compile_programs", failing)
+    server.page.loop.thread.start()
+    deadline = time.monotonic() + 60
+    while server.page.loop.learned.get("busy", True) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(server.page.loop.learned["suggestions"]) > 0
+
+
+def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
+    server.page.loop.thread.start()
+    assert server.change(0, one=SEGMENTS)[0] == 200
+
+    def is_learned(revision: int) -> bool:
+        deadline, loop = time.monotonic() + 120, server.page.loop
+        while time.monotonic() < deadline:
+            if loop.learned["revision"] == revision and not loop.learned["busy"]:
+                return True
+            time.sleep(0.01)
+        return False
+
+    assert is_learned(1)
+    file = server.folder / "metriclearn.json"
+    file.write_text(file.read_text().replace("5.5", "6.5").replace('revision": 1', 'revision": 9'))
+    assert server.change(1, one=SEGMENTS)[0] == 409
+    assert is_learned(9)
+
+
+def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Path) -> None:
+    for name, n_rows in (("one", 90), ("short", 2)):
+        write_table(tmp_path / f"{name}.csv", n_rows)
+    page = open_page(tmp_path, rate=10.0)
+    page.loop.thread.start()
+    while page.loop.learned.get("busy", True):
+        time.sleep(0.01)
+    found = page.loop.learned["suggestions"]
+    lengths = {one["recording"]: round(one["end"] - one["start"], 3) for one in found}
+    assert lengths == {"one": 2.2, "short": 0.2}
+
+
+def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> None:
+    assert server.ask("GET", f"/{TOKEN}/export/model/one")[0] == 422  # nothing is known
+    ends = (0.0, 3.0, 5.5, 9.0)
+    known = [
+        {"start": start, "end": end, "kind": "segment", "label": label}
+        for start, end, label in zip(ends, ends[1:], ("rest", "work", "rest"))
+    ]
+    assert server.change(0, one=known)[0] == 200
+    status, content = server.ask("GET", f"/{TOKEN}/export/model/one")
+    assert status == 200
+    path = tmp_path / "exported.model"
+    path.write_bytes(content)
+    model = metriclearn.load(path)
+    X = np.loadtxt(server.folder / "two.csv", delimiter=",", skiprows=1)
+    segments = model.segments(X)
+    assert [label for *_, label in segments] == ["rest", "work", "rest"]
+    np.testing.assert_allclose([end for _, end, _ in segments], ends[1:], atol=0.11)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> None:
+    labeled = [
+        {"start": 0.0, "end": 3.0, "kind": "segment", "label": "walk"},
+        {"start": 3.0, "end": 3.0, "kind": "change"},
+        {"start": 3.0, "end": 9.0, "kind": "segment", "label": "sit & stand"},
+    ]
+    alone = [{"start": t, "end": t, "kind": "change"} for t in (1.234, 4.853)]
+    for revision, known in enumerate((labeled, SEGMENTS, alone)):
+        assert server.change(revision, one=known)[0] == 200
+        status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
+        assert status == 200
+        status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
+        assert (status, json.loads(content)) == (200, {"annotations": {"one": known}})
+
+
+@pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])
+def test_tiles_are_minima_and_maxima(untouched: Server, level: int, n_bins: int) -> None:
+    path = f"/{TOKEN}/api/tiles/one/{level}/0?channels=0,2"
+    tile = np.frombuffer(untouched.ask("GET", path)[1], dtype=np.float32).reshape(-1, 2, 2)
+    X = np.loadtxt(untouched.folder / "one.csv", delimiter=",", skiprows=1)[:, [0, 2]]
+    low, high = np.quantile(X, [0.001, 0.999], axis=0)
+    X = np.clip((X - low + 0.05 * (high - low)) / (1.1 * (high - low)), 0, 1)
+    parts = [X[i : i + 2**level] for i in range(0, 90, 2**level)]
+    expected = [[part.min(axis=0), part.max(axis=0)] for part in parts]
+    assert len(tile) == n_bins
+    np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-5, atol=1e-6)
+    assert untouched.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
+
+
+def test_tables_named_like_those_of_segments_are_noted(tmp_path: Path) -> None:
+    write_table(tmp_path / "one.csv")
+    write_table(tmp_path / "walk_segments.csv")
+    (tmp_path / "segments.csv").write_text("recording,start,end,label\none,0,1,a\n")
+    with pytest.warns(UserWarning, match=r"they are no recordings: walk_segments\.csv; give"):
+        recordings, _ = open_recordings(tmp_path)
+    assert [one.name for one in recordings] == ["one"]
