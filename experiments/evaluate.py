@@ -64,8 +64,8 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     if not hasattr(model, "predict_change_points") or not hasattr(model, "n_features_in_"):
         raise ValueError(
             f"{config.model} needs to hold a fitted learner of change-points, but holds a "
-            f"{type(model).__name__}; models of the console are scored by metriclearn segment and "
-            "metriclearn compare."
+            f"{type(model).__name__}; name another file, such as model.npz of an experiment on "
+            "sequences."
         )
     if "root" in config.dataset:
         fitted = {}

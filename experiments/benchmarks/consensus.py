@@ -32,9 +32,10 @@ from experiments.benchmarks.machine import Row, Timing, in_own_process
 from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
 from experiments.harness.procedure import Case
 from experiments.harness.scoring import sequence_losses
-from metriclearn import Consensus, Partition
+from metriclearn import Partition, Segmenter
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.selection.cross_fitting import default_members
+from metriclearn.estimators.scores.agreement import answers_of
+from metriclearn.estimators.selection.families import default_members
 
 NAMES = ("hapt", "birdsong", "mocap6")
 _FAMILIES = (
@@ -73,14 +74,16 @@ def measured(experiment: str, tiny: bool) -> Row:
     for case in get_class(config.procedure)(config).cases():
         train, test = case.train, case.test
         groups = train.groups if len(set(train.groups)) > 1 else None
-        fit = partial(Consensus(members, n_folds=3).fit, train.sequences, train.labels, groups)
-        consensus: Consensus = fits.run(fit).result
+        fit = partial(Segmenter(members, n_folds=3).fit, train.sequences, train.labels, groups)
+        consensus: Segmenter = fits.run(fit).result
         losses.append(sequence_losses(consensus, test))  # this also compiles kernels
         expected.append(consensus.expected_loss(test.sequences))
         pairs += _boundaries(consensus, test)
         data, answer, alone = consensus.read_data(test.sequences), Timing(), Timing()
+        agreement = consensus.agreement_
+        every = partial(answers_of, agreement.scores, agreement.fits, classes=agreement.classes)
         for _ in range(1 if tiny else 5):  # in turns
-            alone.run(lambda: consensus.answers_of(consensus.models_, data, fits=consensus.fits_))  # noqa: B023
+            alone.run(lambda: list(map(every, data.arrays)))  # noqa: B023
             answer.run(partial(consensus.predict_change_points, test.sequences))
         whole.append(answer.processor_median)
         asked.append(alone.processor_median)
@@ -91,7 +94,7 @@ def measured(experiment: str, tiny: bool) -> Row:
     one, distilled = np.mean(ones, axis=0).tolist() if ones else (np.nan, np.nan)
     row: Row = {
         "data": experiment,
-        "models": len(consensus.models_),
+        "models": len(consensus.agreement_.scores),
         "seconds of a fit": round(fits.processor_median, 1),
         "seconds of the models": round(sum(asked), 3),
         "of the consensus": round(sum(whole), 3),
@@ -107,7 +110,7 @@ def measured(experiment: str, tiny: bool) -> Row:
     return {key: "–" if value is np.nan or value != value else value for key, value in row.items()}
 
 
-def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[float, bool]]:
+def _boundaries(consensus: Segmenter, test: LabeledSequences) -> list[tuple[float, bool]]:
     """For each predicted boundary, return the fraction of the models that predict it, and whether
     it is true."""
     ends = consensus.predict_change_points(test.sequences)
@@ -120,11 +123,11 @@ def _boundaries(consensus: Consensus, test: LabeledSequences) -> list[tuple[floa
     return pairs
 
 
-def _distilled(consensus: Consensus, members: dict[str, Any], case: Case) -> tuple[float, float]:
+def _distilled(consensus: Segmenter, members: dict[str, Any], case: Case) -> tuple[float, float]:
     """Return two mean test losses of the member with the largest weight: after a fit to the
     training labels, and after a fit to these labels and to predictions of the consensus."""
-    train, test = case.train, case.test
-    (best,) = members[consensus.families_[int(np.argmax(consensus.weights_))]]
+    train, test, agreement = case.train, case.test, consensus.agreement_
+    (best,) = members[agreement.families[int(np.argmax(agreement.weights))]]
     answers = consensus.predict(test.sequences)
     alone = clone(best).fit(train.sequences, train.labels)
     units = sorted(set(test.groups))

@@ -5,7 +5,7 @@
 Training and test recordings are damaged before features are computed: single rows or runs of rows
 are removed, or times jitter. ``regular`` puts the remaining rows on a grid again, and features are
 computed from recordings whose gaps are filled. Learners use all rows of features, or only a part:
-rows that lie mostly in gaps too long to be filled become NaN, and ``GapSegmenter`` ignores them.
+rows that lie mostly in gaps too long to be filled become NaN, and the view ``LeaveOut`` drops them.
 The better of these two ways is chosen by cross-validation of ``score`` on the training data, which
 have gaps, too. Half of the groups are held out at a time. After every fit the penalty is
 tuned on the data of this fit. The loss compares predictions for damaged test recordings with the
@@ -33,7 +33,6 @@ from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
     FullMetric,
-    GapSegmenter,
     NamedSegmentLearner,
     SquaredFrobenius,
     regular,
@@ -41,7 +40,7 @@ from metriclearn import (
 from metriclearn.datasets import LabeledSequences, data_folder, load_dataset
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.views import Neighbors
+from metriclearn.views import LeaveOut, Neighbors
 
 BENCH = Benchmark("gaps", __doc__)
 _DRAWS = 3  # times that rows are lost at random
@@ -186,23 +185,18 @@ def learner_of(method: str, strength: float, tiny: bool) -> Any:
     parameters: dict[str, Any] = {
         "regularizer": SquaredFrobenius(strength),
         "solver": BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
+        "view": LeaveOut() if _METHODS[method] else None,
         "verbose": False,
     }
-    learner: Any = ChangePointMetricLearner(metric=FullMetric(), **parameters)
     if method.startswith("named"):
         emissions = Neighbors(context=0)  # neighbors would read across gaps
-        learner = NamedSegmentLearner(emissions=emissions, **parameters)
-    return GapSegmenter(learner) if _METHODS[method] else learner
+        return NamedSegmentLearner(emissions=emissions, **parameters)
+    return ChangePointMetricLearner(metric=FullMetric(), **parameters)
 
 
 def fitted(method: str, source: Source, tiny: bool, X: list[NDArray], y: Sequence[Any]) -> Any:
     """Fit the learner of a column of the table, and tune its penalty on the data of the fit."""
-    learner = learner_of(method, source.strength, tiny).fit(X, y)
-    if _METHODS[method]:
-        learner.learner_.tune_penalty(*learner.known(X, y))
-    else:
-        learner.tune_penalty(X, y)
-    return learner
+    return learner_of(method, source.strength, tiny).fit(X, y).tune_penalty(X, y)
 
 
 def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, dict[str, float]]:

@@ -153,8 +153,9 @@ def _agree(
     }
     begun = time.thread_time()
     consensus = procedure.consensus(members, case)
+    agreement = getattr(consensus, "agreement_", consensus)
     choices, models, scores = {}, {}, {}
-    words = f"consensus of {len(consensus.models_)} models"
+    words = f"consensus of {len(agreement.scores)} models"
     for column in one.choices:
         choices[column] = Choice({}, None, np.zeros(0), words)
         models[column], scores[column] = procedure.score(consensus, None, column, case)

@@ -55,7 +55,7 @@ from experiments.harness.scoring import (
     sequence_losses,
     squared_norms,
 )
-from metriclearn import Consensus, Partition, save
+from metriclearn import Partition, Segmenter, save
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.plots.canvas import number
@@ -66,7 +66,7 @@ _WORDS = {
     TUNED: ", penalty tuned afterwards",
     RELATIVE: ", penalty tuned in units of each sequence's variance",
 }
-Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
+Learner = TypeVar("Learner", bound=MahalanobisSegmenter)
 
 
 class Comparison(Procedure):
@@ -150,7 +150,7 @@ class Comparison(Procedure):
         """Return whether a method is one of ours, or has the option ``member``."""
         return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
 
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Segmenter:
         """Make a consensus of the models of all candidates and folds. The consensus predicts names
         if at least one member does."""
         rows = [row for family in members.values() for row in family]
@@ -160,7 +160,7 @@ class Comparison(Procedure):
         labels = [y for part in held_out for y in part.labels]
         stops = np.cumsum([len(part) for part in held_out])
         places = np.split(np.arange(stops[-1]), stops[:-1])
-        return Consensus.of_models(members, sequences, labels, places, names=named)
+        return Segmenter.of_models(members, sequences, labels, places, names=named)
 
     def option_words(self, option: Any, column: str) -> str:
         return _WORDS.get(option, "") if column == "estimated" else ""
@@ -204,7 +204,7 @@ def save_model(outcome: Outcome, file: Path) -> None:
     A model without a metric (such as equal cuts) is saved only if it is a consensus.
     """
     model, train = outcome.models["estimated"], outcome.case.train
-    if hasattr(model, "components_") or isinstance(model, Consensus):
+    if hasattr(model, "components_") or isinstance(model, Segmenter):
         known = copy.copy(model)
         known.training_sequences_ = dict(zip(train.names, fingerprints(train)))
         known.feature_names_in_ = np.array(train.feature_names, dtype=object)
@@ -231,8 +231,8 @@ def refuse_seen(train: Any, *tests: Any) -> None:
 
 
 def with_tuned_penalty(
-    learner: Segmenter, data: LabeledSequences, unit: str | None = None
-) -> Segmenter:
+    learner: Learner, data: LabeledSequences, unit: str | None = None
+) -> Learner:
     """Copy a fitted learner, and give the copy the penalty with the least mean loss on the data.
 
     The search is exact. The metric does not change. ``tune_penalty`` describes the unit of the

@@ -122,8 +122,8 @@ class League(Comparison):
         whole = super().consensus(candidates[0], case)
         rest = candidates[1:]
         if self.names_are_new:
-            best = int(np.argmin(np.nanmean(whole.held_out_, axis=1)))
-            family = whole.families_[best * (len(whole.models_) // len(whole.held_out_))]
+            table: Any = whole.cross_fit_
+            family = table.families[int(np.argmin(np.nanmean(table.losses, axis=1)))]
             rest.append({family: candidates[0][family]})
         found = [whole, *(super(League, self).consensus(pool, case) for pool in rest)]
         losses = [

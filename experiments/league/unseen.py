@@ -7,7 +7,6 @@ probabilities. So these probabilities are good features for a metric.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -15,18 +14,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from experiments.harness.comparison import cut, group_folds
 from metriclearn import Partition
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.data_sets import DataSets, read_data_sets
-from metriclearn.estimators.labelings import read_labelings
-from metriclearn.estimators.scores.segment_score import tuned_penalty
-from metriclearn.views import Labels, Posteriors
-
-Arrays = Sequence[NDArray]
+from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.views import Chain, Columns, Labels, PlainView, Posteriors, Union
 
 
 def name_parts(
@@ -88,8 +83,16 @@ def without_parts(
         yield f"without {', '.join(names)}", known, folds
 
 
+class Roots(PlainView):
+    """The square roots of probabilities whose logarithms are given."""
+
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute √p for every log p."""
+        return np.exp(X / 2.0)
+
+
 @dataclass(eq=False, repr=False)
-class OverProbabilities(BaseEstimator):
+class OverProbabilities(MahalanobisSegmenter):
     """A metric over the probabilities of names that a classifier gives to each sample.
 
     The features are √p, so the Euclidean metric gives Hellinger distances. The features of a
@@ -107,50 +110,17 @@ class OverProbabilities(BaseEstimator):
     emissions: Any = Posteriors()  # noqa: RUF009
     with_features: bool = False
 
-    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+    n_segments, min_size = None, 1
+
+    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
         """Fit the classifiers, then the metric."""
         names, codes = np.unique(np.concatenate(y), return_inverse=True)
         stops = np.cumsum([len(x) for x in X])[:-1]
         labels = Labels(list(map(Partition.from_runs, y)), np.split(codes, stops), names)
-        self.emissions_, self.names_ = clone(self.emissions), names
-        logs = self.emissions_.fit_transform(X, labels, groups)
-        self.segmenter_ = clone(self.segmenter).fit(list(map(self._features, X, logs)), y)
+        view: Any = Chain([self.emissions, Roots()])
+        if self.with_features:
+            view = Union([Columns(0, X[0].shape[1]), view])
+        rows = view.fit_transform(X, labels, groups)
+        self.score_ = clone(self.segmenter).fit(rows, y).score_.through(view)
+        self.n_features_in_ = X[0].shape[1]
         return self
-
-    def transform(self, X: Arrays) -> list[NDArray[np.float64]]:
-        """Compute the features of new recordings."""
-        return [self._features(x, rows) for x, rows in zip(X, self.emissions_.transform(X))]
-
-    def _features(self, x: NDArray, logs: NDArray) -> NDArray[np.float64]:
-        roots = np.exp(logs / 2.0)
-        return np.hstack([x, roots]) if self.with_features else roots
-
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the predicted segments."""
-        return self.segmenter_.predict_change_points(self.transform(X))
-
-    def read_data(self, X: Any) -> DataSets:
-        """Return the data sets unchanged."""
-        return read_data_sets(type(self).__name__, X)
-
-    def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
-        """Return the segmentations that the model predicts for data sets."""
-        mapped = self.segmenter_.read_data(self.transform(data.arrays))
-        return self.segmenter_.segmented(mapped, n_segments)
-
-    @staticmethod
-    def tune_together(
-        models: Sequence[OverProbabilities], parts: Sequence[tuple[Any, Any]]
-    ) -> None:
-        """Set one penalty for all models, the best for all parts together."""
-        for model in models:
-            model.segmenter_ = copy.copy(model.segmenter_)
-        mapped = []
-        for model, (X, y) in zip(models, parts):
-            data = model.segmenter_.read_data(model.transform(X))
-            truths = read_labelings(type(model).__name__, y, data, segments=True, partial=True)
-            mapped.append((data.arrays, truths))
-        scores = [model.segmenter_.present_score for model in models]
-        penalty, _ = tuned_penalty("OverProbabilities", scores, mapped)
-        for model, score in zip(models, scores):
-            model.segmenter_.score_ = score.at(penalty)

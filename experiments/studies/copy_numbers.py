@@ -4,13 +4,13 @@ The source of the data divides the annotations into two folds. Methods are train
 tested on fold 2, and vice versa. Hyper-parameters are chosen by cross-validation over profiles
 *inside* the training fold. In a second setting, every profile is tested with models that were
 trained and chosen on all other profiles only. The row "ours" is a consensus of all candidates of
-the search (:class:`Agreement`). Candidates whose design was guided by errors on these profiles are
-marked. In the first setting every method is scored twice: without the training annotations of the
-sequence, and with them as constraints (as in Hocking & Srivastava, Labeled optimal partitioning,
-Computational Statistics 38, 2023). Annotations that are used as constraints also move the predicted
-penalty of their sequence. How far they may move this penalty is chosen on held-out profiles. One
-annotation of a profile is left out at a time, and the others move the penalty. Then we count how
-many of the annotations left out are violated.
+the search (:meth:`Neuroblastoma.consensus`). Candidates whose design was guided by errors on these
+profiles are marked. In the first setting every method is scored twice: without the training
+annotations of the sequence, and with them as constraints (as in Hocking & Srivastava, Labeled
+optimal partitioning, Computational Statistics 38, 2023). Annotations that are used as constraints
+also move the predicted penalty of their sequence. How far they may move this penalty is chosen on
+held-out profiles. One annotation of a profile is left out at a time, and the others move the
+penalty. Then we count how many of the annotations left out are violated.
 """
 
 from __future__ import annotations
@@ -52,7 +52,15 @@ from metriclearn.estimators.penalties.interval_regression import (
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.selection.cross_fitting import POWERS, weigh
+from metriclearn.estimators.scores.agreement import Agreement
+from metriclearn.estimators.selection.cross_fit import (
+    POWERS,
+    Candidate,
+    CrossFit,
+    Member,
+    Parts,
+    Rule,
+)
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations
@@ -130,20 +138,6 @@ class Remembered(StatelessTransformer):
                 _FEATURES[key] = clone(self.transformer).fit([array]).transform([array])[0]
             rows.append(_FEATURES[key])
         return np.array(rows)
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """A consensus of the models of all candidates and folds.
-
-    The segmentation of the consensus has the least expected loss over the predictions of these
-    models. All members of a family have the same weight, (least errors / errors)^p. The errors of a
-    family are counted on held-out profiles. The power p is the one for which the consensus has the
-    fewest errors on these profiles.
-    """
-
-    models_: list[Any]
-    weights: NDArray
 
 
 @dataclass(frozen=True)
@@ -282,21 +276,33 @@ class Neuroblastoma(Procedure):
         return bool(method.options.get("search"))
 
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
-        """Make a consensus of all candidates and folds. The errors of the members on held-out
-        profiles determine their weights."""
+        """Make a consensus of all candidates and folds.
+
+        All members of a family have the same weight, (least errors / errors)^p. The errors of a
+        family are counted on held-out profiles. The power p is the one for which the consensus has
+        the fewest errors on these profiles.
+        """
         rows = [(name, row) for name, family in members.items() for row in family]
         parts = [held_out for _, held_out in case.folds]
         truths = [known for part in parts for known in part.known]
-        stops = np.cumsum([len(part.known) for part in parts])
-        left_out = np.split(np.arange(stops[-1]), stops[:-1])
-        answers = []
+        stops, answers = np.cumsum([len(part.known) for part in parts]), []
         for _, row in rows:
             found = [self._answers(*pair) for pair in zip(row, parts)]
             answers.append(dict(enumerate(chain(*found))))
-        names, least = [name for name, _ in rows], 0.5 / len(truths)
-        chosen = weigh(names, answers, truths, left_out, POWERS, _agreed, _n_errors, least)
-        models = [model for _, row in rows for model in row]
-        return Agreement(models, np.repeat(chosen[1], len(parts)) / len(parts))
+        places = np.arange(stops[-1])
+        table = CrossFit(
+            [Member(name, row[0]) for name, row in rows],
+            Parts(np.split(places, stops[:-1]), places),
+            None,
+            truths,
+            [list(row) for _, row in rows],
+            truths,
+            _n_errors,
+            candidates=tuple(Candidate(m, Rule(), list(row)) for m, (_, row) in enumerate(rows)),
+            answers=tuple(answers),
+            least=0.5 / len(truths),
+        )
+        return table.agreement(table.weights(_agreed, POWERS)[1], name_loss=0.0)
 
     def _answers(self, model: Any, data: Profiles) -> list[Partition]:
         """Return the segmentations that a model predicts. The segmentations are looked up in the
@@ -340,7 +346,7 @@ class Neuroblastoma(Procedure):
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
         if isinstance(model, Agreement):
-            answers = zip(*(self._answers(one, test) for one in model.models_))
+            answers = zip(*(self._answers(one, test) for one in model.scores))
             agreed = map(_agreed, answers, repeat(model.weights), known or repeat(None))
             ends = [found.change_points for found in agreed]
             errors = _errors(ends, test.known)

@@ -24,7 +24,7 @@ from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
 from experiments.studies.audio_and_video import AudioAndVideo
-from metriclearn import Consensus, Partition
+from metriclearn import Partition, Segmenter
 from metriclearn.datasets import LabeledSequences
 
 
@@ -50,7 +50,7 @@ class Encoders(AudioAndVideo):
         with_one_thread()
         return super().fit(estimator, data, method)
 
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Consensus:
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Segmenter:
         if not self.config.seeds_agree:
             return super().consensus(members, case)
         fitted_to = [*(train for train, _ in case.folds), case.train]

@@ -8,7 +8,7 @@ import pytest
 from experiments.evaluate import score
 from experiments.harness.comparison import fingerprints
 from experiments.harness.results import read_results
-from metriclearn import ChangePointMetricLearner, RecordingSegmenter, save
+from metriclearn import ChangePointMetricLearner, DPMeans, Segmenter, save
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points, save_files
 from tests.experiments.command import call, failure
@@ -105,9 +105,10 @@ def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "does not exist" in failure(capsys, "evaluate", f"model={tmp_path}/no.npz", out)
     (tmp_path / "bad.npz").write_bytes(b"nothing")
     assert "damaged" in failure(capsys, "evaluate", f"model={tmp_path}/bad.npz", out)
-    save(RecordingSegmenter(), tmp_path / "console.npz")
-    message = failure(capsys, "evaluate", f"model={tmp_path}/console.npz", out)
-    assert "but holds a RecordingSegmenter; models of the console are scored by" in message
+    for other in (Segmenter(), DPMeans()):
+        save(other, tmp_path / "other.npz")
+        message = failure(capsys, "evaluate", f"model={tmp_path}/other.npz", out)
+        assert f"a fitted learner of change-points, but holds a {type(other).__name__}" in message
     data = block()
     save(euclidean(data), tmp_path / "small.npz")
     message = failure(capsys, "evaluate", f"model={tmp_path}/small.npz", "tiny=true", out)

@@ -46,7 +46,6 @@ _FITTED = families_of(
     optional=False,
 )
 LEFT_OUT, TRAINING = "recordings left out", "training recordings"
-_LEAST = 1e-12  # smaller mean losses are replaced by this
 
 
 class Member(NamedTuple):
@@ -148,6 +147,8 @@ class CrossFit:
     candidates : list of Candidate
     answers : list of mappings of int to Partition
         What each candidate predicts for the recordings left out, by the number of the recording.
+    least : float
+        Smaller mean losses are replaced by this to compute weights.
 
     See Also
     --------
@@ -165,6 +166,7 @@ class CrossFit:
     late: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     answers: tuple[dict[int, Partition], ...] = ()
+    least: float = 1e-12
 
     @classmethod
     def of_models(
@@ -299,7 +301,7 @@ class CrossFit:
         The weight of a candidate is divided by the number of candidates in its family.
         """
         sizes = np.array([self.families.count(name) for name in self.families], dtype=float)
-        means = np.maximum(self.losses[:, columns].mean(axis=1), _LEAST)
+        means = np.maximum(self.losses[:, columns].mean(axis=1), self.least)
         values = (means.min() / means) ** power / sizes
         return values / values.sum()
 

@@ -24,10 +24,12 @@ from experiments.harness.results import headline
 from experiments.harness.scoring import sequence_losses
 from experiments.studies.fewer_labels import counts
 from metriclearn import ChangePointMetricLearner
-from metriclearn.baselines import EqualCuts, Euclidean, FrameClassifier, TunedSegmenter
+from metriclearn.baselines import EqualCuts, Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
+from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.views import Posteriors
 from tests.experiments.command import outcomes_of
 
 
@@ -181,7 +183,7 @@ def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None
     named = replace(data, labels=[labels % 2 for labels in data.labels])
     (case, *_) = group_cases(named, 2, False, 2, 0)
     grid = [{"penalty": penalty} for penalty in (1.0, 100.0)]
-    frames = FrameClassifier(LogisticRegression(), 1, amount=1.0)
+    frames = Viterbi(Posteriors(LogisticRegression(), 1), penalty=1.0)
     once = {"columns": ("estimated",), "member": True}
     methods = [
         Method("ours/fixed", Fixed(), grid),
@@ -193,7 +195,7 @@ def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None
     consensus = outcomes["ours"].models["estimated"]
     # Two candidates in two units of the penalty, and one of frames, in two folds and on all data,
     # each with half, once and twice its penalty.
-    assert consensus.families_ == ["ours/fixed"] * 36 + ["frames"] * 9
+    assert consensus.agreement_.families == ["ours/fixed"] * 36 + ["frames"] * 9
     assert outcomes["ours"].losses() == pytest.approx([0.0, 0.0], abs=1e-9)
     assert outcomes["ours"].losses("given") == pytest.approx([0.0, 0.0], abs=1e-9)
     right = {name: o.scores["estimated"].get("names_right") for name, o in outcomes.items()}

@@ -25,7 +25,7 @@ from experiments.league.ranks import (
     unseen_table,
 )
 from experiments.league.series import block_features
-from metriclearn import Consensus
+from metriclearn import Segmenter
 from metriclearn.baselines import EqualCuts
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from tests.datasets.made import texts as write_texts
@@ -71,7 +71,7 @@ def test_methods_of_few_lines_are_members_of_a_consensus() -> None:
         ["hidden Markov model"],
         ["equal cuts"],
     ]
-    consensus = Consensus.of_models(plain, X, y, [np.arange(2), np.arange(2, 4)], names=False)
+    consensus = Segmenter.of_models(plain, X, y, [np.arange(2), np.arange(2, 4)], names=False)
     assert consensus.predict_change_points(X[0]).tolist() == [30, 60, 90]
 
 

@@ -13,9 +13,12 @@ from experiments.rivals.boundaries import (
     OrdinalDiscriminants,
     best_boundaries,
 )
+from experiments.rivals.mode_filter import ModeFilter, most_frequent
 from experiments.rivals.ms_tcn import MultiStageNetwork
 from experiments.rivals.random_field import ConditionalRandomField
 from metriclearn import Partition
+from metriclearn.indices import partition_loss
+from metriclearn.views import Posteriors
 
 TRUTH = np.repeat(["a", "b", "a"], 30)
 
@@ -26,12 +29,19 @@ def noisy(seed: int, step: float = 2.0) -> list[np.ndarray]:
     return [random.normal(size=(90, 2)) + levels for _ in range(4)]
 
 
-@pytest.mark.parametrize("model", [ConditionalRandomField(), MultiStageNetwork(n_rounds=40)])
+NEEDED = {ConditionalRandomField: "pycrfsuite", MultiStageNetwork: "torch", ModeFilter: "sklearn"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConditionalRandomField(),
+        MultiStageNetwork(n_rounds=40),
+        ModeFilter(Posteriors(LogisticRegression(), 1, n_folds=2)),
+    ],
+)
 def test_names_are_found(model: Any) -> None:
-    if isinstance(model, ConditionalRandomField):
-        pytest.importorskip("pycrfsuite")
-    else:
-        pytest.importorskip("torch")
+    pytest.importorskip(NEEDED[type(model)])
     found = model.fit(noisy(0), [TRUTH] * 4).predict(noisy(1))
     assert min(np.mean(labels == TRUTH) for labels in found) > 0.95
     ends = model.predict_change_points(noisy(1))
@@ -47,6 +57,33 @@ def test_the_same_seed_trains_the_same_network() -> None:
         for _ in range(2)
     ]
     assert scores[0].tolist() == scores[1].tolist()
+
+
+def test_a_mode_filter_smooths_by_groups_left_out() -> None:
+    """The width has the least loss on the recordings that the classifiers have not seen."""
+    X, y, groups = noisy(2, 1.5), [TRUTH] * 4, [7, 7, 1, 1]
+    view = Posteriors(LogisticRegression(), 0, n_folds=2)
+    model = ModeFilter(view).fit(X, y, groups=groups)
+    halves = [slice(0, 2), slice(2, 4)]
+    losses = dict.fromkeys((1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127), 0.0)
+    rows = np.vstack(X)
+    Z = np.split((rows - rows.mean(axis=0)) / rows.std(axis=0), 4)
+    for seen, new in (halves, halves[::-1]):
+        alone = LogisticRegression().fit(np.vstack(Z[seen]), np.tile(TRUTH, 2))
+        for table in Z[new]:
+            found = alone.predict(table) == "b"
+            for width in losses:
+                around = [found[max(t - width // 2, 0) : t + width // 2 + 1] for t in range(90)]
+                runs = Partition.from_runs([bool(2 * sum(w) > len(w)) for w in around])
+                losses[width] += partition_loss(Partition.from_runs(TRUTH), runs)
+    assert model.width_ == min(losses, key=losses.__getitem__) > 1
+    found = model.predict_change_points(noisy(3, 1.5))
+    truth = Partition.from_runs(TRUTH)
+    scores = [partition_loss(truth, Partition(ends=ends)) for ends in found]
+    assert model.score(noisy(3, 1.5), y) == pytest.approx(-np.mean(scores))
+    assert most_frequent(np.array([2, 0, 0, 2, 1]), 3).tolist() == [0, 0, 0, 0, 1]
+    with pytest.raises(ValueError, match="ModeFilter needs labels of samples, whose values are"):
+        model.fit(X, [truth] * 4)
 
 
 def test_a_classifier_of_boundaries_finds_them() -> None:

@@ -8,7 +8,7 @@ from experiments.harness.comparison import case_of, group_folds
 from experiments.harness.scoring import squared_norm
 from experiments.league.unseen import OverProbabilities, cut_out, name_parts, without_parts
 from experiments.studies.fewer_labels import drawn, minutes_cases
-from metriclearn import Consensus, Partition
+from metriclearn import Partition, Segmenter
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences
 from metriclearn.views import Posteriors
@@ -69,16 +69,17 @@ def test_probabilities_of_known_names_find_segments_of_new_ones(with_features: b
     found = [Partition(ends=ends) for ends in model.predict_change_points(test.sequences)]
     losses = [squared_norm(one, truth) for one, truth in zip(found, truths)]
     assert max(losses) < 0.35 * min(truth.n_clusters for truth in truths)
-    roots = model.transform(test.sequences)[0][:, -4:]
+    roots = model.present_score.rows(test.sequences[0])[:, -4:]
     np.testing.assert_allclose(np.square(roots).sum(axis=1), 1.0, atol=5e-3)
     places = [np.arange(3), np.arange(3, 6)]
-    before = model.segmenter_.penalty_
-    consensus = Consensus.of_models(
+    before = model.penalty_
+    consensus = Segmenter.of_models(
         {"p": [[model, model]]}, known.sequences, known.labels, places, names=False
     )
-    again = consensus.models_[0].segmented(model.read_data(test.sequences))
-    assert consensus.models_[0].segmenter_.penalty_ == consensus.models_[1].segmenter_.penalty_
-    assert model.segmenter_.penalty_ == before  # only copies are tuned
+    again = consensus.segmented(consensus.read_data(test.sequences))
+    first, second, *_ = consensus.agreement_.scores
+    assert first.penalty == second.penalty
+    assert model.penalty_ == before  # only copies are tuned
     assert max(squared_norm(one, truth) for one, truth in zip(again, truths)) < 5.0
 
 

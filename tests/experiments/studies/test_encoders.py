@@ -26,10 +26,10 @@ def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[name, MEASURE]["values"], np.mean(seeds, axis=0))
     assert ("ours/full", "seed_0") not in rows
     assert rows[name, MEASURE]["gap"] < 0.1
-    consensus = metriclearn.load(tmp_path / "models" / "ours.npz")
-    encoders = [model for model in consensus.models_ if hasattr(model, "encoder_")]
-    assert {model.random_state for model in encoders} == {0, 1}
-    assert rows["ours", MEASURE]["choice"] == f"consensus of {len(consensus.models_)} models"
+    scores = metriclearn.load(tmp_path / "models" / "ours.npz").agreement_.scores
+    encoders = [score.view.learner for score in scores if hasattr(score.view, "learner")]
+    assert {learner.random_state for learner in encoders} == {0, 1}
+    assert rows["ours", MEASURE]["choice"] == f"consensus of {len(scores)} models"
     model = metriclearn.load(tmp_path / "models" / "ours-encoder-of-raw-signals.npz")
     assert model.encoder.keywords["stop"] == 3
     assert (tmp_path / "features.png").stat().st_size > 10_000
