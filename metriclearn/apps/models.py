@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sklearn.base import clone
-
 import metriclearn
 from metriclearn import datasets
 
@@ -51,6 +49,8 @@ def model_of(
         Rows per second.
     learner : Segmenter, or the only member of one, optional
     """
+    from sklearn.base import clone
+
     data = datasets.of_parts(name, parts, columns)
     if any(UNKNOWN in labels for _, labels in parts.values()):
         data = data.without(UNKNOWN)
