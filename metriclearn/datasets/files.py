@@ -418,7 +418,7 @@ def finite_values(
         if value.strip().lower() in ("", "nan", "na", "null", "none"):
             remedy = (
                 "fill short gaps and cut at long ones by metriclearn.regular, or learn from all "
-                "other rows in Python by metriclearn.GapSegmenter"
+                "other rows in Python by metriclearn.Segmenter"
             )
         if re.fullmatch(r"-?\d{1,3}(,\d{3})+\.\d*|-?\d{1,3}(,\d{3}){2,}", value.strip()):
             remedy = "write numbers without a comma for each thousand"
