@@ -95,8 +95,30 @@ def without_outside(app: Any, name: str, source: list[str]) -> None:
     source[0] = re.sub(rf"\[[^\]]*\]\({up}([^)]*)\)", r"`\1`", source[0])
 
 
+# Addresses of earlier pages, and where they lead.
+MOVED = {
+    "consensus": "segmenter",
+    "recordings": "console",
+    "reference/metriclearn.Consensus": "metriclearn.Segmenter",
+    "reference/metriclearn.RecordingSegmenter": "metriclearn.Segmenter",
+    "reference/metriclearn.GapSegmenter": "metriclearn.Segmenter",
+    "reference/metriclearn.auto_metric_learner": "metriclearn.Segmenter",
+    "reference/metriclearn.ClusteringConsensus": "metriclearn.Clusterer",
+    "reference/metriclearn.baselines.FrameClassifier": "metriclearn.estimators.Viterbi",
+}
+
+
+def redirect(app: Any, error: Exception | None) -> None:
+    """Write a page at every earlier address that leads to the new one."""
+    if error is None and app.builder.name == "html":
+        for old, new in MOVED.items():
+            page = f'<!doctype html><meta http-equiv="refresh" content="0; url={new}.html">\n'
+            (Path(app.outdir) / f"{old}.html").write_text(page, encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.connect("build-finished", redirect)
     app.connect("autodoc-skip-member", of_others)
     app.connect("autodoc-process-docstring", with_bars)
     app.connect("source-read", without_outside)

@@ -252,11 +252,6 @@ class Committed:
         rows = self.rows(name, place)
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
 
-    def printed(self, example: str) -> str:
-        """Return the output of an example of the README."""
-        text = (self.docs / "benchmarks" / "examples.json").read_text(encoding="utf-8")
-        return f"```text\n{json.loads(text)['printed'][example].strip()}\n```"
-
     def house(self) -> str:
         """Return a table of the folders of the code and their imports."""
         return house_table()

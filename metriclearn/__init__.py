@@ -1,24 +1,24 @@
 """Learn a metric from existing partitions of data, and partition new data in the same way.
 
->>> from metriclearn import ChangePointMetricLearner, load
+>>> from metriclearn import ChangePointMetricLearner, Segmenter, load
 >>> from metriclearn.datasets import make_change_points
 >>> train = make_change_points(n_features=30, n_relevant=3, random_state=0)
 >>> test = make_change_points(n_features=30, n_relevant=3, random_state=1)
->>> learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
->>> learner.predict_change_points(test.sequences[0]).tolist()  # as in ruptures, the last one is T
+>>> members = ChangePointMetricLearner()  # by default, many learners; that takes a minute
+>>> segmenter = Segmenter(members, n_folds=3).fit(train.sequences, train.labels)
+>>> segmenter.predict_change_points(test.sequences[0]).tolist()  # as in ruptures, the last one is T
 [144, 253, 387, 431, 494, 538, 600]
->>> figure = learner.plot(test.sequences[0], test.labels[0])  # signal, truth and prediction
->>> path = learner.save("metric.npz")  # doctest: +SKIP
->>> learner = load("metric.npz")  # doctest: +SKIP
+>>> path = segmenter.save("model.npz")  # doctest: +SKIP
+>>> segmenter = load("model.npz")  # doctest: +SKIP
 
 To learn from
 
-* segmented sequences, use ChangePointMetricLearner, ChangePointMetricLearnerCV (which chooses the
-  strength of regularization), or WhitenedMetricLearner (for few sequences with many features);
-* clustered tables, use ClusteringMetricLearner or WhitenedClusteringLearner;
-* segmented images, use NormalizedCutMetricLearner;
-* recordings, use RecordingSegmenter, or the commands that ``metriclearn --help`` lists;
+* segmented recordings, use Segmenter, or the commands that ``metriclearn --help`` lists;
+* clustered tables or segmented images, use Clusterer;
 * partial labels, use −1 for unlabeled samples, or PartialPartition.
+
+Both combine or choose learners, which can be used alone: ChangePointMetricLearner,
+NamedSegmentLearner and WhitenedMetricLearner; ClusteringMetricLearner; NormalizedCutMetricLearner.
 
 X is a list of (T, P) arrays or data frames, and y a list of labels or of change-points. A single
 array with its labels is one data set. A one-dimensional array is a signal with one feature. Other
@@ -38,13 +38,18 @@ __version__ = "0.1.0"
 
 # Names of earlier versions, and what to use instead.
 _GONE = {
+    "ClusteringConsensus": "use Clusterer(combine='consensus')",
     "ColumnSegmenter": "pass view=metriclearn.views.Columns(start, stop) to a learner",
+    "Consensus": "use Segmenter",
     "EachSample": "use metriclearn.views.Each",
     "FramePosteriors": "use metriclearn.views.Posteriors",
+    "GapSegmenter": "use Segmenter, or pass view=metriclearn.views.LeaveOut() to a learner",
     "NeighborFeatures": "use metriclearn.views.Neighbors",
+    "RecordingSegmenter": "use Segmenter(extractor=...)",
     "ReferenceMetricLearner": "use WhitenedMetricLearner(view=metriclearn.views.Metric(reference), "
     "toward=strength)",
     "annotate": "use metriclearn.suggest and metriclearn.labeled_stretches",
+    "auto_metric_learner": "use Segmenter(combine='best').fit(X, y, groups)",
 }
 _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -1,4 +1,4 @@
-"""Run the first examples of the README: their output, the time they take, and their pictures.
+"""Run the first examples of the README: the time they take, and their pictures.
 
     python -m experiments.benchmarks.examples [--tiny]
 
@@ -38,10 +38,11 @@ def folder_of(tiny: bool) -> Path:
 
 @BENCH.table("The first examples of the README", ("python", "fit", "segment"))
 def example(name: str, run: Run) -> Row:
-    """Run one example, and keep what it prints and draws."""
+    """Run one example, and keep what it draws."""
     folder, names = folder_of(run.tiny), dict[str, Any]()
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "README.md", "exec")
+    blocks = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    code = compile(blocks, "README.md", "exec")
     calls = {
         "python": lambda: exec(code, names),
         "fit": lambda: metriclearn(("fit", "train", "--out", "shows.model")),
@@ -52,7 +53,6 @@ def example(name: str, run: Run) -> Row:
     if timing.result:
         raise RuntimeError(f"metriclearn {name} ended with {timing.result}.")
     printed = lines.getvalue().replace(str(folder), "").replace("/new.", "new.")
-    run.kept.setdefault("printed", {})[name] = printed
     if name == "python":
         figure, picture = names["figure"], folder / "segmentation.png"
         figure.savefig(picture, dpi=160, metadata={"Software": None})

@@ -129,7 +129,7 @@ class Segmenter(AgreementSegmenter):
     ----------
     members : mapping of names to lists of learners, learner, or None
         Families of members. The weight of a member is divided by the number of members in its
-        family, so a large family has no advantage. By default, four families of metrics at several
+        family, so a large family has no advantage. By default, six families of metrics at several
         strengths, and, if labels are names, learners of names with two classifiers.
     view : view, optional
         Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view

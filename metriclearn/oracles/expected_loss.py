@@ -77,7 +77,7 @@ def best_consensus(
         If no segmentation agrees with the annotations and the number of segments.
     """
     T = form.n_samples
-    n_segments, _ = check_count("Consensus", T, n_segments, 1)
+    n_segments, _ = check_count("Segmenter", T, n_segments, 1)
     ends = [member.change_points for member in form.members]
     positions = np.unique(np.concatenate([[0], *ends]))
     allowed, names = NO_RULES, NO_SCORES
@@ -113,7 +113,7 @@ def best_consensus(
     back, value = _layers(*signal, n_segments) if n_segments else _recursion(*signal)
     if value == -np.inf:
         raise ValueError(
-            f"Consensus needs a segmentation of {T} samples that agrees with the annotations"
+            f"Segmenter needs a segmentation of {T} samples that agrees with the annotations"
             f"{'' if n_segments is None else f' and has {n_segments} segments'}, but there is none."
         )
     found = positions[_ends(back)]

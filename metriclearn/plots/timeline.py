@@ -78,7 +78,7 @@ def plot_timeline(
 
     See Also
     --------
-    metriclearn.RecordingSegmenter : segments recordings.
+    metriclearn.Segmenter : segments recordings.
     """
     if not strips or not all(len(segments) for segments in strips.values()):
         raise ValueError(

@@ -52,7 +52,7 @@ class ConsensusForm:
 
     See Also
     --------
-    metriclearn.Consensus : Learns the members, and finds the best segmentation.
+    metriclearn.Segmenter : Learns the members, and finds the best segmentation.
 
     References
     ----------

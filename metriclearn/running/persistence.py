@@ -63,7 +63,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     The loaded estimator makes the same predictions. Attributes that only training needs are not
     stored: augmentations, callbacks, executors, ``path_`` (the regularization path of a
     ``ChangePointMetricLearnerCV``), ``paths_`` (the segmentation paths of the training sequences of
-    a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Consensus`` for recordings that
+    a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Segmenter`` for recordings that
     were left out).
 
     Parameters

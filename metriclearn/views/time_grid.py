@@ -75,7 +75,7 @@ def regular(
     See Also
     --------
     change_times : gives the times of change-points.
-    LeaveOut : a view that leaves out the rows that are unknown.
+    metriclearn.views.LeaveOut : leaves out rows that are unknown.
 
     Examples
     --------

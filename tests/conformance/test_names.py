@@ -7,12 +7,17 @@ import pytest
 import metriclearn as ml
 
 GONE = {
+    "ClusteringConsensus": r"Clusterer\(combine='consensus'\)",
     "ColumnSegmenter": r"view=metriclearn\.views\.Columns",
+    "Consensus": "Segmenter",
     "EachSample": r"metriclearn\.views\.Each",
     "FramePosteriors": r"metriclearn\.views\.Posteriors",
+    "GapSegmenter": r"Segmenter, or pass view=metriclearn\.views\.LeaveOut",
     "NeighborFeatures": r"metriclearn\.views\.Neighbors",
     "annotate": r"metriclearn\.suggest",
+    "RecordingSegmenter": r"Segmenter\(extractor=\.\.\.\)",
     "ReferenceMetricLearner": r"WhitenedMetricLearner\(view=metriclearn\.views\.Metric",
+    "auto_metric_learner": r"Segmenter\(combine='best'\)",
 }
 
 

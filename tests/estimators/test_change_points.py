@@ -203,5 +203,5 @@ def test_warns_if_single_samples_do_not_tell_the_segments() -> None:
     """Parts that differ in variance only: no metric is better than one segment."""
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], 60)
     X = [rng.normal(size=(120, 2)) * (1 + labels)[:, None] for _ in range(4)]
-    with pytest.warns(UserWarning, match="where one segment has .* learn a Segmenter"):
+    with pytest.warns(UserWarning, match="where one segment has .* let a Segmenter"):
         ml.ChangePointMetricLearner().fit(X, [labels] * 4)

@@ -240,7 +240,7 @@ def test_encoders_are_refused() -> None:
 
 
 def test_errors_say_what_to_do(fitted) -> None:
-    with pytest.raises(ValueError, match=r"got NaN at .* see Segmenter and regular"):
+    with pytest.raises(ValueError, match=r"got NaN at .* leave them out"):
         clone(PLAIN).fit(GAPPED, YS)
     crossed = np.where(np.eye(6, dtype=bool), np.nan, np.ones((6, 6)))
     with pytest.raises(ValueError, match="each has a NaN; leave this recording"):

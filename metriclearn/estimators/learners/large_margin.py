@@ -81,8 +81,8 @@ _CONCERNS = {
     "penalty, or call tune_penalty with others",
     "plain": "has a mean training loss of {training_losses_[learned]:.3g}, where one segment has "
     "{training_losses_[one segment]:.3g} and the Euclidean metric with a tuned penalty "
-    "{training_losses_[Euclidean]:.3g}; learn a Segmenter, which compares families of learners, or "
-    "call tune_penalty with labeled data left out",
+    "{training_losses_[Euclidean]:.3g}; let a Segmenter compare settings, or call "
+    "tune_penalty with labeled data left out",
 }
 # We warn if the training loss exceeds the loss of a single segment times the first factor, or that
 # of the Euclidean metric times the second.

@@ -123,6 +123,20 @@ class Agreement:
         The sorted names, if names are predicted.
     name_loss : float
         β, which is added to ‖M − N_j‖² for every sample whose name differs from that of score j.
+
+    See Also
+    --------
+    metriclearn.Segmenter : learns the scores and their weights.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, Segmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=5, n_relevant=3, random_state=0)
+    >>> members = {"diagonal": [ChangePointMetricLearner()]}
+    >>> segmenter = Segmenter(members, n_folds=3).fit(data.sequences, data.labels)
+    >>> len(segmenter.agreement_.scores), round(float(segmenter.agreement_.weights.sum()), 9)
+    (24, 1.0)
     """
 
     scores: list[Any]

@@ -75,6 +75,20 @@ class SegmentScore:
         Converts a recording to the rows of the metric.
     oracle : Oracle or None
         Replaces the exact search for segmentations that need not agree with labels.
+
+    See Also
+    --------
+    metriclearn.ChangePointMetricLearner : learns a score; it is the attribute ``score_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.estimators import SegmentScore
+    >>> score, X = SegmentScore(np.eye(1), 1.0), np.repeat([[0.0], [3.0]], 4, axis=0)
+    >>> score.segment(X).change_points.tolist()
+    [4, 8]
+    >>> score.at(100.0).segment(X).change_points.tolist()
+    [8]
     """
 
     components: NDArray

@@ -49,7 +49,24 @@ LEFT_OUT, TRAINING = "recordings left out", "training recordings"
 
 
 class Member(NamedTuple):
-    """A learner, with its view, and the family in which it is counted."""
+    """A learner, with its view, and the family in which it is counted.
+
+    Attributes
+    ----------
+    family : str
+    learner : estimator
+
+    See Also
+    --------
+    metriclearn.Segmenter : fits members.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.estimators import Member
+    >>> Member("diagonal", ChangePointMetricLearner()).family
+    'diagonal'
+    """
 
     family: str
     learner: Any
@@ -153,6 +170,16 @@ class CrossFit:
     See Also
     --------
     metriclearn.Segmenter : makes and reads this table.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, Segmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=5, n_relevant=3, random_state=0)
+    >>> members = {"diagonal": [ChangePointMetricLearner()]}
+    >>> segmenter = Segmenter(members, n_folds=3).fit(data.sequences, data.labels)
+    >>> segmenter.cross_fit_.losses.shape  # two units and three factors of a penalty, 10 recordings
+    (6, 10)
     """
 
     members: list[Member]
