@@ -140,28 +140,6 @@ def test_names_of_kept_tables_stay_short(server: Server) -> None:
     assert max(map(len, names)) <= len("segments.csv.before.35")
 
 
-@pytest.mark.parametrize(
-    ("entry", "sentence"),
-    [
-        ({"start": 9.0004, "end": 9.0008, "kind": "no change"}, "a millisecond or longer"),
-        ({"start": 3.0001, "end": 3.0004, "kind": "no change"}, "a millisecond or longer"),
-        ({"start": 3.0004, "end": 3.0006, "kind": "no change"}, "a millisecond or longer"),
-        ({"start": 9.0, "end": 9.0005, "kind": "no change"}, "a millisecond or longer"),
-        ({"start": 9.0, "end": 9.0, "kind": "change"}, "within the recording"),
-        ({"start": 0.0001, "end": 0.0001, "kind": "change"}, "within the recording"),
-        ({"start": 9.5, "end": 9.6, "kind": "no change"}, "within the recording"),
-    ],
-)
-def test_impossible_times_are_refused_in_one_sentence(
-    untouched: Server, entry: dict[str, Any], sentence: str
-) -> None:
-    status, content = untouched.change(0, one=[entry])
-    assert status == 422
-    assert sentence in content["error"]
-    assert "\n" not in content["error"]
-    assert untouched.written() == set()
-
-
 def test_what_is_acknowledged_can_be_opened(tmp_path: Path) -> None:
     generator, seconds = np.random.default_rng(0), 9.0
     project, n_refused = Project(tmp_path, {"one": seconds}), 0
@@ -206,17 +184,6 @@ def test_the_address_is_kept_for_its_owner_only(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text(json.dumps(first._asdict()))
     file.symlink_to(tmp_path / "elsewhere")
     assert Address.of(tmp_path).token != first.token
-
-
-def test_a_wrong_address_is_answered_by_a_page(server: Server) -> None:
-    browser = {"Accept": "text/html,application/xhtml+xml"}
-    status, content = server.ask("GET", "/wrong/", headers=browser)
-    assert status == 403
-    assert content.startswith(b"<!doctype html>")
-    assert b"Open the address that metriclearn label printed" in content
-    status, content = server.ask("GET", "/wrong/api/project", headers={"Accept": "*/*"})
-    assert status == 403
-    assert "error" in json.loads(content)
 
 
 @pytest.mark.parametrize("first", [TOKEN, "code"])

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from metriclearn.apps.console.commands import main
 from metriclearn.apps.label_page.project import tiers_of
 from metriclearn.apps.label_page.server import open_page
@@ -34,6 +32,7 @@ def change(server: Server, tier: str, revision: int, **annotations: Any) -> tupl
 def test_a_tier_is_saved_learned_and_exported_separately(server: Server) -> None:
     assert server.change(0, one=SEGMENTS)[0] == 200
     assert begin(server, " words ") == (200, {"tier": "words"})
+    assert begin(server, "WORDS")[0] == 422  # the same file on some systems
     assert server.ask("GET", f"/{TOKEN}/tier/words/")[1].startswith(b"<!doctype html>")
     assert server.ask("GET", f"/{TOKEN}/tier/words/static/app.js")[0] == 200
     before = {path.name: path.read_bytes() for path in server.folder.iterdir()}
@@ -80,29 +79,3 @@ def test_tiers_are_there_after_a_restart_and_for_fit(server: Server, tmp_path: P
     assert {label for *_, label in segments} <= {"yes", "no"}
     # a table that segment wrote, or that a person keeps there, is no tier
     assert tiers_of(server.folder) == ["words"]
-
-
-@pytest.mark.parametrize(
-    "name", ["", " ", "a/b", "../up", "a.b", ".hidden", "x" * 41, "one", "TWO", "words", "tab\tin"]
-)
-def test_names_that_files_cannot_have_are_refused(untouched: Server, name: str) -> None:
-    if "Words" not in untouched.page.tiers:
-        assert begin(untouched, "Words")[0] == 200
-    status, content = begin(untouched, name)
-    assert status == 422
-    assert "A tier needs a name" in content["error"]
-    assert set(untouched.page.tiers) == {"", "Words"}
-    assert untouched.written() == set()
-
-
-def test_tiers_that_do_not_exist_are_not_found(untouched: Server) -> None:
-    assert untouched.ask("GET", f"/{TOKEN}/tier/none/api/project")[0] == 404
-
-
-@pytest.mark.parametrize("annotator", ["x" * 201, "two\nlines", " spaces ", 3, None])
-def test_names_of_annotators_are_lines(untouched: Server, annotator: Any) -> None:
-    body = {"revision": 0, "annotations": {"one": SEGMENTS}, "annotator": annotator}
-    status, content = untouched.ask("PUT", f"/{TOKEN}/api/changes", body)
-    assert status == 400
-    assert b"The name of an annotator" in content
-    assert untouched.written() == set()
