@@ -48,18 +48,35 @@ _GONE = {
     "RecordingSegmenter": "use Segmenter(extractor=...)",
     "ReferenceMetricLearner": "use WhitenedMetricLearner(view=metriclearn.views.Metric(reference), "
     "toward=strength)",
-    "annotate": "use metriclearn.suggest and metriclearn.labeled_stretches",
+    "annotate": "use metriclearn.suggest, or metriclearn.estimators.labeled_stretches",
     "auto_metric_learner": "use Segmenter(combine='best').fit(X, y, groups)",
+}
+# Names that moved to folders.
+_MOVED = {
+    "clusterers": "DPMeans EvidenceAccumulation GibbsDPMixture",
+    "estimators": "Alternation ChangePointMetricLearnerCV KnownStart PrincipalStart SegmentCounts "
+    "SegmenterStream StreamedSegments WhitenedClusteringLearner",
+    "features": "ImageFeatures",
+    "oracles": "Averaged BoundaryMargins ChangePoints ConstrainedChangePoints LocalSearch "
+    "SpectralRelaxation SummedArea best_penalty boundary_margins segmentation_path",
+    "problem": "AT_LEAST_ONE ConsensusForm DenseForm EXACTLY_ONE FrobeniusLoss KnownLoss "
+    "LinearFeatures LowRankForm NO_CHANGE",
+    "running": "EarlyStopping ScalarLog",
+    "similarities": "FourierSimilarity GaussianSimilarity GivenSimilarities",
+    "solvers": "CCCP CuttingPlane FactorDescent ProjectedSubgradient",
+    "views": "BoundaryFeatures HermiteMoments SequenceFeatures",
 }
 _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
-    if name in _GONE:
+    homes = [folder for folder, names in _MOVED.items() if name in names.split()]
+    if name in _GONE or homes:
         from metriclearn.running.extras import gone
 
-        raise gone(f"metriclearn has no {name} any more; {_GONE[name]}.")
+        remedy = _GONE[name] if name in _GONE else f"use metriclearn.{homes[0]}.{name}"
+        raise gone(f"metriclearn has no {name} any more; {remedy}.")
     return _loaded(name)
 
 

@@ -107,7 +107,11 @@ def partly() -> Data:
     """Some labels, some regions, and a few changes and pairs in one segment."""
     data, random = demo(), np.random.default_rng(0)
     some = [np.where(random.random(len(y)) < 0.3, y, -1) for y in data.y[:2]]
-    regions = [(5, 40, ml.AT_LEAST_ONE), (50, 60, ml.NO_CHANGE), (61, 119, ml.EXACTLY_ONE)]
+    regions = [
+        (5, 40, ml.problem.AT_LEAST_ONE),
+        (50, 60, ml.problem.NO_CHANGE),
+        (61, 119, ml.problem.EXACTLY_ONE),
+    ]
     same = ml.PartialPartition(120, change_points=[60, 120], same=[(10, 20), (80, 110)])
     return data._replace(y=[*some, ml.PartialPartition(120, regions=regions), same])
 
@@ -212,18 +216,22 @@ add_all(
         "segments of 6 samples": lambda: CPL(min_size=6),
         "given penalty": lambda: CPL(penalty=4.0),
         "scaled loss": lambda: CPL(loss_scale=0.3, standardize=False),
-        "summed areas": lambda: CPL(oracle=ml.SummedArea()),
+        "summed areas": lambda: CPL(oracle=ml.oracles.SummedArea()),
         "the paper": lambda: CPL.paper(),
-        "cutting planes": lambda: small(solver=ml.CuttingPlane(max_rounds=8)),
-        "subgradients": lambda: small(solver=ml.ProjectedSubgradient(max_rounds=40)),
+        "cutting planes": lambda: small(solver=ml.solvers.CuttingPlane(max_rounds=8)),
+        "subgradients": lambda: small(solver=ml.solvers.ProjectedSubgradient(max_rounds=40)),
         "factors": lambda: CPL(
-            ml.FullMetric(), ml.SquaredFrobenius(0.1), ml.FactorDescent(max_rounds=10)
+            ml.FullMetric(), ml.SquaredFrobenius(0.1), ml.solvers.FactorDescent(max_rounds=10)
         ),
-        "penalty of the sequence": lambda: CPL(penalty=ml.FeaturePenalty((ml.SequenceFeatures(),))),
+        "penalty of the sequence": lambda: CPL(
+            penalty=ml.FeaturePenalty((ml.views.SequenceFeatures(),))
+        ),
         "penalty of the boundary": lambda: CPL(
-            penalty=ml.FeaturePenalty((ml.BoundaryFeatures((3, 8)),), nonnegative=True)
+            penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((3, 8)),), nonnegative=True)
         ),
-        "strength by cross-validation": lambda: ml.ChangePointMetricLearnerCV(strengths=4, cv=2),
+        "strength by cross-validation": lambda: ml.estimators.ChangePointMetricLearnerCV(
+            strengths=4, cv=2
+        ),
         "whitened, penalty tuned": lambda: ml.WhitenedMetricLearner(
             view=ml.views.Whiten(0.3, 4), retune=True
         ),
@@ -240,7 +248,7 @@ add_all(
         "equal cuts": lambda: baselines.EqualCuts(),
         "penalty by regression": lambda: ml.PenaltyLearner(),
         "penalty by regression, Hermite moments": lambda: ml.PenaltyLearner(
-            ml.HermiteMoments(2), own_weight=0.5, min_size=3
+            ml.views.HermiteMoments(2), own_weight=0.5, min_size=3
         ),
         "Bayesian criterion": lambda: baselines.BayesianCriterion(),
     },
@@ -251,7 +259,9 @@ add_all(
         "diagonal, squared norm": lambda: small(),
         "full, trace": lambda: CPL(ml.FullMetric(), ml.Trace(1e-2)),
         "from principal components": lambda: small(
-            alternation=ml.Alternation(max_alternations=4, start=ml.PrincipalStart(3))
+            alternation=ml.estimators.Alternation(
+                max_alternations=4, start=ml.estimators.PrincipalStart(3)
+            )
         ),
         "some columns": lambda: small(view=ml.views.Columns(0, 4)),
         "penalty by regression": lambda: ml.PenaltyLearner(),
@@ -332,18 +342,18 @@ add_all(
     {
         "full, spectral": lambda: clustering(),
         "diagonal, spectral": lambda: clustering(ml.DiagonalMetric(), ml.L1(1e-2)),
-        "full, averaged": lambda: clustering(oracle=ml.Averaged()),
+        "full, averaged": lambda: clustering(oracle=ml.oracles.Averaged()),
         "full, local search": lambda: clustering(
-            oracle=ml.LocalSearch(), solver=ml.BundleDual(max_rounds=20)
+            oracle=ml.oracles.LocalSearch(), solver=ml.BundleDual(max_rounds=20)
         ),
         "full, unknown counts": lambda: clustering(n_clusters=None),
         "full, three clusters": lambda: clustering(n_clusters=3, regularizer=ml.Trace(1e-2)),
         "whitened clustering": lambda: clustering(
-            kind=ml.WhitenedClusteringLearner, oracle=ml.SpectralRelaxation()
+            kind=ml.estimators.WhitenedClusteringLearner, oracle=ml.oracles.SpectralRelaxation()
         ),
         "whitened clustering towards the closed form": lambda: clustering(
-            kind=ml.WhitenedClusteringLearner,
-            oracle=ml.Averaged(),
+            kind=ml.estimators.WhitenedClusteringLearner,
+            oracle=ml.oracles.Averaged(),
             view=ml.views.Metric(baselines.ClosedFormMetric(0.1)),
             toward=1.0,
         ),
@@ -369,17 +379,17 @@ def add_table(name: str, make: Callable[[], Any]) -> None:
 
 
 add_table("consensus of clusterings, iris", lambda: consensus_of(CLUSTERED))
-add_all(half_iris, {"full, spectral": lambda: clustering(alternation=ml.Alternation(4))})
+add_all(half_iris, {"full, spectral": lambda: clustering(alternation=ml.estimators.Alternation(4))})
 
 # Normalized cuts.
-BLOCKS = ml.ImageFeatures(PixelBlocks(60), (Color(), Position()))
+BLOCKS = ml.features.ImageFeatures(PixelBlocks(60), (Color(), Position()))
 cutting = partial(ml.NormalizedCutMetricLearner, starts=(1e-2,), verbose=False)
 add_all(
     graphs,
     {
         "cuts": lambda: cutting(starts=(1e-3, 1e-2)),
         "cuts, full": lambda: cutting(ml.FullMetric(), ml.SquaredFrobenius(0.1)),
-        "cuts, Fourier": lambda: cutting(similarity=ml.FourierSimilarity(60)),
+        "cuts, Fourier": lambda: cutting(similarity=ml.similarities.FourierSimilarity(60)),
         "cuts, ramp": lambda: cutting(ramp=True, normalized=True, balance=0.5),
         "cuts, k-means": lambda: cutting(rounding=KMeansRounding()),
         "cuts, discretization": lambda: cutting(rounding=Discretization()),
@@ -388,13 +398,16 @@ add_all(
         "consensus of cuts": lambda: consensus_of({"cuts": [cutting()]}),
     },
 )
-add_all(stacks, {"cuts, given similarities": lambda: cutting(similarity=ml.GivenSimilarities())})
+add_all(
+    stacks,
+    {"cuts, given similarities": lambda: cutting(similarity=ml.similarities.GivenSimilarities())},
+)
 add_all(
     horses,
     {
         "cuts": lambda: cutting(features=BLOCKS),
         "cuts, neighborhoods": lambda: cutting(
-            features=BLOCKS, similarity=ml.GaussianSimilarity(Neighborhood(15.0))
+            features=BLOCKS, similarity=ml.similarities.GaussianSimilarity(Neighborhood(15.0))
         ),
     },
 )
@@ -589,7 +602,7 @@ def states(model: Any, data: Data, named: bool) -> Any:
 
 def known(data: Data) -> Any:
     T = len(data.new[0])
-    regions = [(2, T // 2, ml.AT_LEAST_ONE), (T // 2 + 1, T - 3, ml.NO_CHANGE)]
+    regions = [(2, T // 2, ml.problem.AT_LEAST_ONE), (T // 2 + 1, T - 3, ml.problem.NO_CHANGE)]
     return ml.PartialPartition(T, regions=regions)
 
 
@@ -664,7 +677,7 @@ def exact_search() -> dict[str, Any]:
     """Exact search."""
     random, X = np.random.default_rng(0), demo().new[0][:, :3]
     emissions = random.normal(size=(121, 3)).cumsum(axis=0)
-    form, T = ml.LowRankForm(X), len(X)
+    form, T = ml.problem.LowRankForm(X), len(X)
     plain = {
         "plain": form.shifted(-9.0),
         "truth": form.shifted(-9.0).plus(M_of(demo().truth[0]), 2),
@@ -676,16 +689,18 @@ def exact_search() -> dict[str, Any]:
     rows: dict[str, Any] = {}
     for words, one in {**plain, **charged}.items():
         for least in (1, 5):
-            search = ml.ConstrainedChangePoints(least)
+            search = ml.oracles.ConstrainedChangePoints(least)
             answers = [search(one), search(one, 3), search(one, 5)]
             answers += [search(one, None, known(demo())), search(one, 6, known(demo()))]
             rows[f"{words}, segments of {least}"] = [(M.change_points, one.at(M)) for M in answers]
-        margins = ml.boundary_margins(one, tolerance=1)
+        margins = ml.oracles.boundary_margins(one, tolerance=1)
         rows[f"{words}, margins"] = [margins.change_points, margins.losses, margins.gains]
     for words, one in plain.items():
-        rows[f"{words}, pruned"] = [ml.ChangePoints(2)(one).change_points]
-        rows[f"{words}, summed areas"] = ends_of([ml.SummedArea(2)(one), ml.SummedArea()(one, 4)])
-    bound = ml.boundary_margins(form.shifted(-9.0), known=known(demo()))
+        rows[f"{words}, pruned"] = [ml.oracles.ChangePoints(2)(one).change_points]
+        rows[f"{words}, summed areas"] = ends_of(
+            [ml.oracles.SummedArea(2)(one), ml.oracles.SummedArea()(one, 4)]
+        )
+    bound = ml.oracles.boundary_margins(form.shifted(-9.0), known=known(demo()))
     rows["margins with known regions"] = [bound.change_points, bound.losses, bound.gains]
     return rows
 
@@ -698,18 +713,18 @@ def M_of(labels: Any) -> ml.Partition:
 def paths() -> dict[str, Any]:
     """Segmentation paths."""
     X, truths = demo().X, [M_of(y) for y in demo().y]
-    forms = [ml.LowRankForm(one) for one in X]
+    forms = [ml.problem.LowRankForm(one) for one in X]
     rows = {}
     for words, options in {
         "all": {"max_segments": 12},
         "segments of 4": {"min_size": 4, "max_segments": 12},
         "a range": {"penalty_range": (5.0, 60.0)},
     }.items():
-        path = ml.segmentation_path(X[0], **options)
+        path = ml.oracles.segmentation_path(X[0], **options)
         rows[words] = [path.n_segments, path.costs, path.penalties, *path.change_points]
         rows[f"{words}, elbow"] = [path.elbow(), path.at(50.0)]
-    rows["best penalty"] = ml.best_penalty(forms, truths)
-    rows["best penalty, partial labels"] = ml.best_penalty(
+    rows["best penalty"] = ml.oracles.best_penalty(forms, truths)
+    rows["best penalty, partial labels"] = ml.oracles.best_penalty(
         forms[2:], [y for y in partly().y[2:]], np.array([1.0, 2.0]), min_size=2
     )
     return rows
@@ -734,19 +749,19 @@ def strengths() -> dict[str, Any]:
 @values
 def relaxations() -> dict[str, Any]:
     """Oracles of clusterings."""
-    form = ml.LowRankForm(iris().X[0] - iris().X[0].mean(axis=0))
-    shifted, search = form.shifted(-8.0), ml.LocalSearch()
+    form = ml.problem.LowRankForm(iris().X[0] - iris().X[0].mean(axis=0))
+    shifted, search = form.shifted(-8.0), ml.oracles.LocalSearch()
     codes = half_iris().y[0]
     some = ml.PartialPartition(75, codes)
     members = [ml.Partition.from_labels(iris().X[0][:, p] // 1.0) for p in range(4)]
-    compromise = ml.ConsensusForm(members, [0.4, 0.3, 0.2, 0.1])
+    compromise = ml.problem.ConsensusForm(members, [0.4, 0.3, 0.2, 0.1])
     bounds = search.bounds(shifted)
-    sequence = ml.ConsensusForm([M_of(demo().y[0]), M_of(demo().y[1]), M_of(demo().y[2])])
+    sequence = ml.problem.ConsensusForm([M_of(demo().y[0]), M_of(demo().y[1]), M_of(demo().y[2])])
     compromises = [best_clustering(compromise), best_clustering(compromise, 3)]
     return {
         "spectral": [
-            ml.SpectralRelaxation()(form, 3).root(np.eye(75)) ** 2,
-            form.at(ml.SpectralRelaxation()(form, 3)),
+            ml.oracles.SpectralRelaxation()(form, 3).root(np.eye(75)) ** 2,
+            form.at(ml.oracles.SpectralRelaxation()(form, 3)),
         ],
         "local search": [
             search(form, 3).labels,
@@ -754,7 +769,7 @@ def relaxations() -> dict[str, Any]:
             bounds.lower,
             bounds.upper,
         ],
-        "averaged": form.at(ml.Averaged()(form, 3)),
+        "averaged": form.at(ml.oracles.Averaged()(form, 3)),
         "constrained k-means": ConstrainedKMeans(2)(form, 3, some).labels,
         "compromise": [(M.lower, M.upper, M.partition.labels) for M in compromises],
         "compromise of segmentations": ends_of(
@@ -802,13 +817,13 @@ def partitions_of_tables() -> dict[str, Any]:
     X, new = iris().X[0], iris().new[0]
     rows: dict[str, Any] = {}
     for order in ("given", "random", "farthest-first"):
-        means = ml.DPMeans(1.5, order=order, n_init=2, random_state=0).fit(X)
+        means = ml.clusterers.DPMeans(1.5, order=order, n_init=2, random_state=0).fit(X)
         rows[f"DP-means, {order}"] = [means.labels_, means.cluster_centers_, means.predict(new)]
     rows["DP-means, objective"] = penalized(X, means.labels_)
-    mixture = ml.GibbsDPMixture(1.5, n_sweeps=10, random_state=0).fit(X)
+    mixture = ml.clusterers.GibbsDPMixture(1.5, n_sweeps=10, random_state=0).fit(X)
     rows["mixture"] = [mixture.labels_, mixture.cluster_centers_, mixture.log_posterior_trace_]
     for threshold in (0.5, None):
-        evidence = ml.EvidenceAccumulation(8, threshold=threshold, random_state=0).fit(X)
+        evidence = ml.clusterers.EvidenceAccumulation(8, threshold=threshold, random_state=0).fit(X)
         rows[f"evidence, {threshold}"] = [evidence.labels_, evidence.labelings_]
     rows["co-association"] = clusterers.coassociation(evidence.labelings_)
     means, weights = X[[0, 30, 60]], [0.5, 0.3, 0.2]
@@ -827,19 +842,21 @@ def penalized(X: Any, labels: Any) -> float:
 def views() -> dict[str, Any]:
     """Features."""
     X, new = demo().X, demo().new
-    images = ml.ImageFeatures(PixelBlocks(60))
+    images = ml.features.ImageFeatures(PixelBlocks(60))
     makers = {
-        "Hermite moments": ml.HermiteMoments(3),
-        "Hermite moments, width 2": ml.HermiteMoments(2, "noise", "paper", 2.0),
+        "Hermite moments": ml.views.HermiteMoments(3),
+        "Hermite moments, width 2": ml.views.HermiteMoments(2, "noise", "paper", 2.0),
         "sliding moments": SlidingMoments(5, trend=9),
         "soft thresholds": SoftThresholds(saturation=3.0),
-        "of the sequence": ml.SequenceFeatures(),
-        "of the sequence, window 20": ml.SequenceFeatures(("log_noise", "log_length"), window=20),
-        "of the boundary": ml.BoundaryFeatures((2, 9), ("mean", "deviation")),
-        "of the boundary, unit of the data": ml.BoundaryFeatures((4,), unit="data"),
+        "of the sequence": ml.views.SequenceFeatures(),
+        "of the sequence, window 20": ml.views.SequenceFeatures(
+            ("log_noise", "log_length"), window=20
+        ),
+        "of the boundary": ml.views.BoundaryFeatures((2, 9), ("mean", "deviation")),
+        "of the boundary, unit of the data": ml.views.BoundaryFeatures((4,), unit="data"),
         "standardized recordings": OwnScale(),
         "each sample": ml.views.Each(PCA(2, random_state=0)),
-        "numbers of segments": ml.SegmentCounts((1.0, 3.0)),
+        "numbers of segments": ml.estimators.SegmentCounts((1.0, 3.0)),
     }
     rows = {}
     for words, view in makers.items():
@@ -884,7 +901,9 @@ def agreement() -> dict[str, Any]:
         "expected_mutual_information": lambda: indices.expected_mutual_information(
             indices.contingency_table(a, b).row_sizes, indices.contingency_table(a, b).column_sizes
         ),
-        "stability": lambda: indices.stability(ml.DPMeans(20.0), X, n_bootstrap=5).distances,
+        "stability": lambda: (
+            indices.stability(ml.clusterers.DPMeans(20.0), X, n_bootstrap=5).distances
+        ),
         "goodman_kruskal_gamma": lambda: indices.goodman_kruskal_gamma(x, y),
         "weighted_goodman_kruskal": lambda: indices.weighted_goodman_kruskal(x, y),
         "mann_whitney_u": lambda: indices.mann_whitney_u(x, y),

@@ -94,21 +94,21 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
 
 def _penalized(signal: Callable[..., Signal], *size: float) -> Row:
     drawn = signal(*size)
-    form = ml.LowRankForm(drawn.Z, shift=-drawn.penalty)
-    return lambda: form.at(ml.ChangePoints()(form))
+    form = ml.problem.LowRankForm(drawn.Z, shift=-drawn.penalty)
+    return lambda: form.at(ml.oracles.ChangePoints()(form))
 
 
 def _augmented(T: int, P: int, K: int, ratio: float) -> Row:
     signal = make_signal(T, P, K)
     Z = signal.Z * np.sqrt(ratio / signal.penalty)
-    form = ml.LowRankForm(Z, shift=1.0 - ratio).plus(signal.truth, 2.0)
-    return lambda: form.at(ml.ChangePoints()(form))
+    form = ml.problem.LowRankForm(Z, shift=1.0 - ratio).plus(signal.truth, 2.0)
+    return lambda: form.at(ml.oracles.ChangePoints()(form))
 
 
 def _counted(T: int, P: int, K: int, jump: float, count: int | None = None) -> Row:
     signal = make_signal(T, P, K, jump)
-    form, count = ml.LowRankForm(signal.Z), count or off_hull(signal)
-    return lambda: form.at(ml.ChangePoints()(form, count))
+    form, count = ml.problem.LowRankForm(signal.Z), count or off_hull(signal)
+    return lambda: form.at(ml.oracles.ChangePoints()(form, count))
 
 
 def _margins(T: int, P: int, K: int, count: int | None, annotated: bool = False) -> Row:
@@ -116,13 +116,14 @@ def _margins(T: int, P: int, K: int, count: int | None, annotated: bool = False)
     if annotated:  # every other change is known up to nine samples, more than the tolerance
         ends = signal.truth.change_points[:-1:2].tolist()
         known = ml.PartialPartition(
-            T, regions=[(t - 10, t + 10, ml.AT_LEAST_ONE) for t in ends if 10 <= t <= T - 10]
+            T,
+            regions=[(t - 10, t + 10, ml.problem.AT_LEAST_ONE) for t in ends if 10 <= t <= T - 10],
         )
-    form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
-    return lambda: _total(ml.boundary_margins(form, count, known, tolerance=2))
+    form = ml.problem.LowRankForm(signal.Z, shift=-signal.penalty)
+    return lambda: _total(ml.oracles.boundary_margins(form, count, known, tolerance=2))
 
 
-def _total(margins: ml.BoundaryMargins) -> float:
+def _total(margins: ml.oracles.BoundaryMargins) -> float:
     return sum(float(a[np.isfinite(a)].sum()) for a in (margins.losses, margins.gains))
 
 
@@ -138,15 +139,15 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
     learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
     truths = [ml.Partition.from_runs(labels) for labels in data.labels]
     penalty = learner.penalty_ or 0.0
-    forms = [ml.LowRankForm(Z, shift=-penalty) for Z in learner.transform(data.sequences)]
-    oracle = ml.ChangePoints()
+    forms = [ml.problem.LowRankForm(Z, shift=-penalty) for Z in learner.transform(data.sequences)]
+    oracle = ml.oracles.ChangePoints()
     if kind == "augmented":
         worse = [form.plus(truth, 2.0).shifted(1.0) for form, truth in zip(forms, truths)]
         return lambda: float(sum(form.at(oracle(form)) for form in worse))
     pairs = [(form, truth.n_clusters) for form, truth in zip(forms, truths)]
     if kind == "counted":
         return lambda: float(sum(form.at(oracle(form, K)) for form, K in pairs))
-    return lambda: float(sum(_total(ml.boundary_margins(form, K)) for form, K in pairs))
+    return lambda: float(sum(_total(ml.oracles.boundary_margins(form, K)) for form, K in pairs))
 
 
 def switch_off(speed_up: str | None) -> None:

@@ -144,7 +144,7 @@ def _memory(signal: Signal, count: int | None) -> Row:
     shift = -signal.penalty if count is None else 0.0
 
     def ours() -> ml.Partition:
-        return ml.ChangePoints()(ml.LowRankForm(signal.Z, shift=shift), count)
+        return ml.oracles.ChangePoints()(ml.problem.LowRankForm(signal.Z, shift=shift), count)
 
     return {_PEAK: peak_above(ours)}
 
@@ -153,7 +153,9 @@ def known_number(signal: Signal, count: int, repeats: int) -> Row:
     """Compare our time for a given number of segments with the time of ruptures' dynamic program
     without pruning."""
     calls: dict[str, Callable[[], Ends]] = {
-        "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
+        "ours": lambda: (
+            ml.oracles.ChangePoints()(ml.problem.LowRankForm(signal.Z), count).change_points
+        )
     }
     ruptures = installed("ruptures")
     if ruptures is not None:
@@ -189,7 +191,7 @@ def off_hull(signal: Signal) -> int:
     """Find the number of segments that is nearest to the true number among those that no penalty
     yields."""
     n_segments = signal.truth.n_clusters
-    path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
+    path = ml.oracles.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)
     return int(inside[np.argmin(np.abs(inside - n_segments))])
 
@@ -210,11 +212,11 @@ def augmented(case: tuple[float | None, tuple[int, ...]], run: Run) -> Row:
     Z = signal.Z * np.sqrt(penalty / signal.penalty)
 
     def plain() -> ml.Partition:
-        return ml.ChangePoints()(ml.LowRankForm(Z, shift=-penalty))
+        return ml.oracles.ChangePoints()(ml.problem.LowRankForm(Z, shift=-penalty))
 
     def with_loss() -> ml.Partition:
-        form = ml.LowRankForm(Z, shift=-penalty)
-        return ml.ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
+        form = ml.problem.LowRankForm(Z, shift=-penalty)
+        return ml.oracles.ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
 
     timings = in_turns({"plain": plain, "augmented": with_loss}, run.repeats)
     plainly, loss = (timing.of_processor for timing in timings.values())

@@ -49,11 +49,15 @@ def row(n_samples: int, run: Run) -> machine.Row:
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)
-    samples, relaxation, search = Samples(X, truth=truth), ml.SpectralRelaxation(), ml.LocalSearch()
+    samples, relaxation, search = (
+        Samples(X, truth=truth),
+        ml.oracles.SpectralRelaxation(),
+        ml.oracles.LocalSearch(),
+    )
     factors = samples.centered @ components.T
 
     def fresh() -> float:
-        return relaxation(ml.LowRankForm(factors).plus(truth, 2.0), K).n_clusters
+        return relaxation(ml.problem.LowRankForm(factors).plus(truth, 2.0), K).n_clusters
 
     def in_a_round() -> float:
         form = samples.form(components).plus(truth, 2.0)
@@ -62,7 +66,7 @@ def row(n_samples: int, run: Run) -> machine.Row:
     before = machine.peak_mebibytes()
     timings = machine.in_turns({"relaxation": fresh, "in a round": in_a_round}, run.repeats)
     between = machine.peak_mebibytes()
-    augmented = ml.LowRankForm(factors).plus(truth, 2.0)
+    augmented = ml.problem.LowRankForm(factors).plus(truth, 2.0)
     local = machine.timed(lambda: search.bounds(augmented, K), run.repeats)
     bounds = local.result
     return {

@@ -47,9 +47,9 @@ from metriclearn.solvers.mahalanobis import Metric
 BENCH = Benchmark("normalized_cuts", __doc__)
 _BUDGET = 2.0**30
 _KINDS: dict[str, Similarity] = {
-    "all pairs": ml.GaussianSimilarity(memory=_BUDGET),
-    "neighbors within 5 pixels": ml.GaussianSimilarity(Neighborhood(5.0), _BUDGET),
-    "500 random features": ml.FourierSimilarity(500),
+    "all pairs": ml.similarities.GaussianSimilarity(memory=_BUDGET),
+    "neighbors within 5 pixels": ml.similarities.GaussianSimilarity(Neighborhood(5.0), _BUDGET),
+    "500 random features": ml.similarities.FourierSimilarity(500),
 }
 _METRICS: dict[str, Metric] = {"diagonal": ml.DiagonalMetric(), "full": ml.FullMetric()}
 
@@ -85,7 +85,7 @@ def ellipse(seed: int) -> tuple[NDArray, NDArray]:
 def training(metric: str, run: Run) -> machine.Row:
     """Train on 10 images of at least 1500 nodes."""
     images, labels = images_of(2 if run.tiny else 10)
-    features = ml.ImageFeatures(PixelBlocks(60 if run.tiny else 1600))
+    features = ml.features.ImageFeatures(PixelBlocks(60 if run.tiny else 1600))
     nodes = [features.nodes(image) for image in images]
     learner = ml.NormalizedCutMetricLearner(_METRICS[metric], n_jobs=2, verbose=False)
     timing = machine.Timing().run(lambda: learner.fit(nodes, labels))
@@ -107,7 +107,7 @@ def prediction(case: None, run: Run) -> machine.Row:
     from skimage.transform import resize
 
     images, labels = images_of(3)
-    features = ml.ImageFeatures(Superpixels(50 if run.tiny else 400))
+    features = ml.features.ImageFeatures(Superpixels(50 if run.tiny else 400))
     learner = ml.NormalizedCutMetricLearner(features=features, verbose=False)
     learner.fit(images, labels)
     image = resize(images[0], (225, 300))
@@ -129,7 +129,7 @@ def large(kind: str, run: Run) -> machine.Row:
     image, mask = ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
     blocks = PixelBlocks(2500 if run.tiny else 20_100)
-    image_nodes = ml.ImageFeatures(blocks, groups).nodes(image)
+    image_nodes = ml.features.ImageFeatures(blocks, groups).nodes(image)
     similarity = _KINDS[kind]
     hinge = hinge_of(similarity, [image_nodes], [mask])
     nodes, truth = hinge.samples[0], hinge.truths[0]
@@ -156,14 +156,18 @@ def random_features(case: None, run: Run) -> Iterator[machine.Row]:
     errors of all draws are kept."""
     counts, runs = ((50, 100), 2) if run.tiny else ((50, 100, 200, 400, 800, 1600), 30)
     images, masks = images_of(3)
-    nodes = [ml.ImageFeatures(Superpixels(300)).nodes(image) for image in images]
+    nodes = [ml.features.ImageFeatures(Superpixels(300)).nodes(image) for image in images]
     w = np.full(nodes[0].features.shape[1], 0.03)
-    exact = machine.Timing().run(partial(hinge_of(ml.GaussianSimilarity(), nodes, masks), w))
+    exact = machine.Timing().run(
+        partial(hinge_of(ml.similarities.GaussianSimilarity(), nodes, masks), w)
+    )
     errors = np.empty((len(counts), runs))
     for place, count in enumerate(counts):
         timing = machine.Timing()
         for draw in range(runs):
-            timing.run(partial(hinge_of(ml.FourierSimilarity(count, draw), nodes, masks), w))
+            timing.run(
+                partial(hinge_of(ml.similarities.FourierSimilarity(count, draw), nodes, masks), w)
+            )
             errors[place, draw] = abs(timing.result.mean / exact.result.mean - 1.0)
         yield {
             "D": count,

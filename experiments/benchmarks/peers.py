@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
-from metriclearn import ChangePoints, LowRankForm, Partition, SummedArea
+from metriclearn import Partition
+from metriclearn.oracles import ChangePoints, SummedArea
+from metriclearn.problem import LowRankForm
 
 Ends = Sequence[int] | NDArray
 Program = Callable[[NDArray, float], Ends]

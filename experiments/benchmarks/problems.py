@@ -34,7 +34,7 @@ class _Asked(Exception):
     """Stops a learner as soon as it has stated its optimization problem."""
 
 
-class _Listener(ml.CCCP):
+class _Listener(ml.solvers.CCCP):
     """A solver for any learner, which only records the problem that it gets."""
 
     def minimize(self, problem: Problem) -> Any:

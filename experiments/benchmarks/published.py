@@ -20,11 +20,12 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
-from metriclearn import ChangePointMetricLearner, LowRankForm, Partition
+from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.datasets import LabeledSequences, load_dataset, registry
 from metriclearn.indices import covering, f_measure
 from metriclearn.oracles.change_points import PenalizedSegmentation
 from metriclearn.oracles.segmentation_path import SegmentationPath, path_between
+from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 
 BENCH = Benchmark("published", __doc__)

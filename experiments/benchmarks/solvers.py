@@ -94,9 +94,9 @@ SOLVERS: dict[str, Any] = {
     "n-slack planes": CuttingPlane(**_LIMITS),
     "one-slack, stabilized": CuttingPlane(False, **_LIMITS),
     "one-slack, plain": CuttingPlane(False, 0.0, **_LIMITS),
-    "subgradient, Polyak": ml.ProjectedSubgradient(**_LIMITS),
-    "subgradient, decreasing": ml.ProjectedSubgradient(DecreasingStep(), **_LIMITS),
-    "stochastic subgradient": ml.ProjectedSubgradient(
+    "subgradient, Polyak": ml.solvers.ProjectedSubgradient(**_LIMITS),
+    "subgradient, decreasing": ml.solvers.ProjectedSubgradient(DecreasingStep(), **_LIMITS),
+    "stochastic subgradient": ml.solvers.ProjectedSubgradient(
         DecreasingStep(), batch_size=_BATCH, tolerance=_TOLERANCE, max_rounds=_ROUNDS // 2
     ),
     _UNGROUPED: ml.BundleDual(**_LIMITS),

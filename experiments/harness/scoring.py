@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.harness.procedure import Scores
-from metriclearn import KnownLoss, PartialPartition, Partition
+from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.indices import compare
+from metriclearn.problem import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 
 NAMES = "names_right"

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from metriclearn import FrobeniusLoss, Partition
+from metriclearn import Partition
 from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.datasets.sequences import of_parts
+from metriclearn.problem import FrobeniusLoss
 
 FEATURES = ["mean", "log_deviation", "log_step", "log_bend", "trend"]
 _SMALL = 1e-3  # added before logarithms; series have deviation 1

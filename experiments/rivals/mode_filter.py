@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn import KnownLoss
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import read_groups, read_labeled, read_names
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
+from metriclearn.problem import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.views import Labels, Posteriors
 from metriclearn.views.posteriors import same_each_time

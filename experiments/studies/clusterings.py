@@ -47,10 +47,11 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts, learned_metrics, page
 from experiments.harness.results import MEASURE, OURS
 from experiments.rivals.trivial import OneCluster
-from metriclearn import FrobeniusLoss, Partition
+from metriclearn import Partition
 from metriclearn.datasets import LabeledTable
 from metriclearn.indices import adjusted_rand_score
 from metriclearn.plots import plot_embeddings
+from metriclearn.problem import FrobeniusLoss
 from metriclearn.problem.forms import center
 
 _SELECTION_SEED = 1001  # of K-means; never the number of a result

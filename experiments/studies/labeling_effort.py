@@ -42,8 +42,9 @@ from experiments.harness.report import Artifacts
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
-from metriclearn import Partition, labeled_stretches, suggest
+from metriclearn import Partition, suggest
 from metriclearn.datasets import LabeledSequences, make_change_points
+from metriclearn.estimators import labeled_stretches
 
 START, END, RANDOM = "euclidean", "ours/all labels", "random"
 _PROTOCOL = (

@@ -110,7 +110,7 @@ class TunedSegmenter(MahalanobisSegmenter):
 
     See Also
     --------
-    metriclearn.best_penalty : finds the penalty.
+    metriclearn.oracles.best_penalty : finds the penalty.
     """
 
     baseline: Annotated[BaseEstimator, Of(MetricEstimator, "Euclidean()")] = Euclidean()  # noqa: RUF009

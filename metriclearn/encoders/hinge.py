@@ -348,10 +348,10 @@ class StructuredHingeLoss(nn.Module):
     If labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the partition with
     the largest value for the current outputs among those that agree with the labels. N is computed
     again in every call. For segments the search for N is exact, and the loss ℓ is
-    :class:`~metriclearn.KnownLoss`. Partial labels of clusterings need ``n_clusters="given"`` and
-    ``TopEigenvectors()``. Then N has one cluster for each label, and K-means finds N with the
-    labels as constraints. The loss ℓ is :class:`~metriclearn.FrobeniusLoss`, restricted to the rows
-    of labeled samples.
+    :class:`~metriclearn.problem.KnownLoss`. Partial labels of clusterings need
+    ``n_clusters="given"`` and ``TopEigenvectors()``. Then N has one cluster for each label, and
+    K-means finds N with the labels as constraints. The loss ℓ is
+    :class:`~metriclearn.problem.FrobeniusLoss`, restricted to the rows of labeled samples.
 
     References
     ----------

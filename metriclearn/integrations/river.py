@@ -24,7 +24,7 @@ class StreamingChangePointDetector:
         are used in the order of the segmenter's ``feature_names_in_`` or, without them, in the
         order of the dictionary, which must be the same in all samples.
     max_delay : int, optional
-        See :class:`~metriclearn.SegmenterStream`.
+        See :class:`~metriclearn.estimators.SegmenterStream`.
 
     Attributes
     ----------

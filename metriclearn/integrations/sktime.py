@@ -9,13 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from metriclearn import (
-    ChangePointMetricLearner,
-    NamedSegmentLearner,
-    Segmenter,
-    SegmenterStream,
-)
-from metriclearn.estimators import Viterbi
+from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, Segmenter
+from metriclearn.estimators import SegmenterStream, Viterbi
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running import optional
 
@@ -112,8 +107,8 @@ class MetricChangePointDetector(BaseDetector):
         Without y the model does not change, and positions in ``"ilocs"`` are counted from the first
         sample that was passed to ``update`` or ``update_predict`` after ``fit``. Together, the
         calls return all events that ``predict`` finds in these samples, except those that are not
-        final yet, see :class:` metriclearn.SegmenterStream`. With y, ``fit`` learns again from all
-        data, and the events are those of ``predict(X)``.
+        final yet, see :class:`~metriclearn.estimators.SegmenterStream`. With y, ``fit`` learns
+        again from all data, and the events are those of ``predict(X)``.
         """
         if y is not None:
             return super().update_predict(X, y)

@@ -1,8 +1,5 @@
 """Oracles maximize ⟨A, M⟩: exact programs, relaxations, local search and completions."""
 
-import pkgutil
-
 import lazy_loader
 
-_FILES = [file.name for file in pkgutil.iter_modules(__path__)]
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, _FILES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

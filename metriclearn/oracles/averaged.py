@@ -84,7 +84,8 @@ class Averaged(ComponentParameters):
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import Averaged, LowRankForm
+    >>> from metriclearn.oracles import Averaged
+    >>> from metriclearn.problem import LowRankForm
     >>> Averaged()(LowRankForm(np.array([[0.0], [0], [1], [1]])), 2).n_samples
     4
     """

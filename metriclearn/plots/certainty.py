@@ -47,7 +47,7 @@ def plot_margins(
         The values of the curve, which are at most 0, and −inf where no change is allowed.
     intervals : (K−1, 2) int array
         First and last position of the blue band of each change-point, see
-        :meth:`~metriclearn.BoundaryMargins.intervals`.
+        :meth:`~metriclearn.oracles.BoundaryMargins.intervals`.
     ax : matplotlib Axes, optional
         Where to draw. By default, a new figure is made.
     words : str
@@ -67,7 +67,7 @@ def plot_margins(
 
     See Also
     --------
-    metriclearn.boundary_margins : computes losses and gains.
+    metriclearn.oracles.boundary_margins : computes losses and gains.
     """
     who = "plot_margins"
     ends = Partition.from_change_points(change_points).change_points

@@ -77,7 +77,7 @@ def plot_segmentation(
     bands : dict of str to (K−1, 2) int array, optional
         For each boundary of a strip, the first and last position to which it can be moved for a
         small loss of score. These intervals are drawn pale.
-        :meth:`~metriclearn.BoundaryMargins.intervals` computes them.
+        :meth:`~metriclearn.oracles.BoundaryMargins.intervals` computes them.
     title : str, optional
         Replaces the default title.
 

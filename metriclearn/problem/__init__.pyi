@@ -1,4 +1,4 @@
-"""The public names of metriclearn.problem that are not names of metriclearn."""
+"""The public names of metriclearn.problem, each listed once."""
 
 from . import boundary_penalties as boundary_penalties
 from . import charges as charges
@@ -11,9 +11,21 @@ from . import partition as partition
 from . import projector as projector
 from . import regions as regions
 from . import risk as risk
+from .consensus_form import ConsensusForm as ConsensusForm
+from .forms import DenseForm as DenseForm
+from .forms import LinearFeatures as LinearFeatures
+from .forms import LowRankForm as LowRankForm
 from .forms import center as center
 from .forms import check_squares as check_squares
 from .losses import ChargedForm as ChargedForm
+from .losses import FrobeniusLoss as FrobeniusLoss
+from .losses import KnownLoss as KnownLoss
 from .named_segments import NameScores as NameScores
 from .named_segments import PartialNames as PartialNames
+from .partial_labels import PartialPartition as PartialPartition
 from .partial_labels import fewest_changes as fewest_changes
+from .partition import Partition as Partition
+from .regions import AT_LEAST_ONE as AT_LEAST_ONE
+from .regions import EXACTLY_ONE as EXACTLY_ONE
+from .regions import NO_CHANGE as NO_CHANGE
+from .regions import Region as Region

@@ -60,7 +60,8 @@ class ConsensusForm:
 
     Examples
     --------
-    >>> from metriclearn import ConsensusForm, Partition
+    >>> from metriclearn import Partition
+    >>> from metriclearn.problem import ConsensusForm
     >>> members = [Partition.from_labels(labels) for labels in ([0, 0, 1], [0, 0, 1], [0, 1, 1])]
     >>> form = ConsensusForm(members)
     >>> round(form.expected_loss(members[0]), 3)

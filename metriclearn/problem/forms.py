@@ -258,7 +258,8 @@ class DenseForm:
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import DenseForm, SummedArea
+    >>> from metriclearn.oracles import SummedArea
+    >>> from metriclearn.problem import DenseForm
     >>> kernel = np.kron(np.eye(2), np.ones((3, 3))) - 0.5 * np.eye(6)
     >>> SummedArea()(DenseForm(kernel), 2).change_points.tolist()
     [3, 6]
@@ -416,7 +417,8 @@ class LinearFeatures:
 
     Examples
     --------
-    >>> from metriclearn import DiagonalMetric, LinearFeatures
+    >>> from metriclearn import DiagonalMetric
+    >>> from metriclearn.problem import LinearFeatures
     >>> LinearFeatures(DiagonalMetric()).linear
     True
     """

@@ -56,7 +56,8 @@ class FrobeniusLoss:
 
     Examples
     --------
-    >>> from metriclearn import FrobeniusLoss, Partition
+    >>> from metriclearn import Partition
+    >>> from metriclearn.problem import FrobeniusLoss
     >>> M, N = Partition.from_labels([0, 0, 1, 1]), Partition.from_labels([0, 1, 1, 1])
     >>> round(FrobeniusLoss()(M, N), 3)
     0.333
@@ -169,7 +170,8 @@ class KnownLoss(FrobeniusLoss):
 
     Examples
     --------
-    >>> from metriclearn import EXACTLY_ONE, KnownLoss, PartialPartition, Partition, Region
+    >>> from metriclearn import PartialPartition, Partition, Region
+    >>> from metriclearn.problem import EXACTLY_ONE, KnownLoss
     >>> known = PartialPartition(4, regions=[Region(0, 4, EXACTLY_ONE)])
     >>> KnownLoss()(Partition.from_labels([0, 0, 0, 0]), known)
     0.25

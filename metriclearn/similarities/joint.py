@@ -40,7 +40,8 @@ class Similarity(Protocol):
 
     See Also
     --------
-    metriclearn.GaussianSimilarity, metriclearn.FourierSimilarity, metriclearn.GivenSimilarities
+    metriclearn.similarities.GaussianSimilarity, metriclearn.similarities.FourierSimilarity,
+    metriclearn.similarities.GivenSimilarities
 
     Examples
     --------
@@ -85,7 +86,8 @@ class Neighborhood(BaseEstimator):
 
     Examples
     --------
-    >>> from metriclearn import GaussianSimilarity, NormalizedCutMetricLearner
+    >>> from metriclearn import NormalizedCutMetricLearner
+    >>> from metriclearn.similarities import GaussianSimilarity
     >>> from metriclearn.similarities import Neighborhood
     >>> learner = NormalizedCutMetricLearner(similarity=GaussianSimilarity(Neighborhood(radius=9)))
     """
@@ -215,7 +217,8 @@ class FourierSimilarity(BaseEstimator):
 
     Examples
     --------
-    >>> from metriclearn import FourierSimilarity, NormalizedCutMetricLearner
+    >>> from metriclearn import NormalizedCutMetricLearner
+    >>> from metriclearn.similarities import FourierSimilarity
     >>> learner = NormalizedCutMetricLearner(similarity=FourierSimilarity(n_components=200))
     """
 
@@ -290,7 +293,8 @@ class SimilarityFeatures:
 
     Examples
     --------
-    >>> from metriclearn import DiagonalMetric, GaussianSimilarity
+    >>> from metriclearn import DiagonalMetric
+    >>> from metriclearn.similarities import GaussianSimilarity
     >>> from metriclearn.similarities import SimilarityFeatures
     >>> SimilarityFeatures(GaussianSimilarity(), DiagonalMetric()).linear
     False

@@ -51,7 +51,7 @@ class Nodes:
 
     See Also
     --------
-    metriclearn.ImageFeatures : makes nodes of images.
+    metriclearn.features.ImageFeatures : makes nodes of images.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class NodeLabels:
 
     See Also
     --------
-    metriclearn.ImageFeatures : makes nodes of images.
+    metriclearn.features.ImageFeatures : makes nodes of images.
 
     Examples
     --------

@@ -58,7 +58,8 @@ class CCCP(ComponentParameters):
 
     Examples
     --------
-    >>> from metriclearn import CCCP, NormalizedCutMetricLearner
+    >>> from metriclearn import NormalizedCutMetricLearner
+    >>> from metriclearn.solvers import CCCP
     >>> learner = NormalizedCutMetricLearner(solver=CCCP(max_rounds=5))
     """
 

@@ -72,7 +72,8 @@ class CuttingPlane(BaseEstimator):
 
     Examples
     --------
-    >>> from metriclearn import ChangePointMetricLearner, CuttingPlane
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.solvers import CuttingPlane
     >>> learner = ChangePointMetricLearner(solver=CuttingPlane(n_slack=False))
     """
 

@@ -48,7 +48,7 @@ class FactorDescent(BaseEstimator):
 
     Examples
     --------
-    >>> from metriclearn import CCCP, FactorDescent
+    >>> from metriclearn.solvers import CCCP, FactorDescent
     >>> solver = CCCP(FactorDescent(max_rounds=20))
     """
 

@@ -52,7 +52,7 @@ class BoundaryFeatures(StatelessTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import BoundaryFeatures
+    >>> from metriclearn.views import BoundaryFeatures
     >>> X = np.repeat([[0.0], [5.0]], 20, axis=0)
     >>> int(BoundaryFeatures(windows=(5,)).transform([X])[0][:, 0].argmax())  # where X jumps
     20

@@ -75,7 +75,7 @@ class SequenceFeatures(StatelessTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import SequenceFeatures
+    >>> from metriclearn.views import SequenceFeatures
     >>> SequenceFeatures(("log_length",)).transform([np.zeros((100, 1))]).round(2)
     array([[4.61]])
     """

@@ -77,8 +77,8 @@ GOOD: dict[str, Any] = {
     "counts": [1, 2, 3],
     "data": LabeledSequences("a", [X] * 4, [LABELS] * 4, list("abcd"), list("wxyz"), ["p", "q"]),
     "estimator": KMeans(2, n_init=1),
-    "form": ml.LowRankForm(X),
-    "forms": [ml.LowRankForm(X)] * 2,
+    "form": ml.problem.LowRankForm(X),
+    "forms": [ml.problem.LowRankForm(X)] * 2,
     "image": _IMAGE,
     "images": [_IMAGE],
     "index": rand_score,
@@ -126,7 +126,7 @@ GOOD: dict[str, Any] = {
     "Superpixels.n_segments": 3,
     "plot_regularization_path.weights": [[1.0, 2.0]] * 3,
     "plot_image_segmentations.segmentations": {"a": [np.repeat([0, 1], 60).reshape(12, 10)]},
-    "plot_annotations.regions": [ml.Region(1, 6, ml.NO_CHANGE)],
+    "plot_annotations.regions": [ml.Region(1, 6, ml.problem.NO_CHANGE)],
     "mann_whitney_u.y": X[:, 1],
     "mann_whitney_z.y": X[:, 1],
     "assignment_probabilities.x": X[0],
@@ -134,7 +134,7 @@ GOOD: dict[str, Any] = {
     "best_penalty.weights": [1.0, 1.0],
     "IntervalRegression.y": np.column_stack([X[:, 0] - 1.0, X[:, 0] + 1.0]),
     "PartialPartition.change_points": [4, 8],
-    "PartialPartition.regions": [ml.Region(1, 3, ml.NO_CHANGE)],
+    "PartialPartition.regions": [ml.Region(1, 3, ml.problem.NO_CHANGE)],
     "EncoderMetricLearner.X": [X] * 4,
     "EncoderMetricLearner.y": [LABELS] * 4,
     "EncoderMetricLearner.n_epochs": 2,
@@ -150,7 +150,7 @@ GOOD: dict[str, Any] = {
     "FrozenEncoder.module": _no_change,
     "Region.start": 1,
     "Region.stop": 5,
-    "Region.kind": ml.NO_CHANGE,
+    "Region.kind": ml.problem.NO_CHANGE,
     "Clusterer.members": {"a": [ml.ClusteringMetricLearner(solver=_FAST)]},
     "Each.transformer": StandardScaler(),
     "Columns.start": 0,
@@ -179,7 +179,7 @@ GOOD: dict[str, Any] = {
     "ConsensusForm.members": [_TRUTH] * 2,
     "ChangePointMetricLearnerCV.X": [X] * 4,
     "ChangePointMetricLearnerCV.y": [LABELS] * 4,
-    "NormalizedCutMetricLearner.solver": ml.CCCP(max_rounds=2),
+    "NormalizedCutMetricLearner.solver": ml.solvers.CCCP(max_rounds=2),
     "TunedSegmenter.y": LABELS,
     "EqualCuts.y": LABELS,
     "save.estimator": ml.ChangePointMetricLearner(),
@@ -213,7 +213,12 @@ _METHODS = (
 )
 _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional by signature, but needed
 # Learners call these with checked arguments
-_SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.FeaturePenalty, ml.similarities.SimilarityFeatures)
+_SEAMS = (
+    ml.problem.FrobeniusLoss,
+    ml.problem.KnownLoss,
+    ml.FeaturePenalty,
+    ml.similarities.SimilarityFeatures,
+)
 _ANNOTATED = {"int": 2, "_Count": 2, "float": 0.5, "bool": False, "str": "a"}
 
 

@@ -36,7 +36,7 @@ MADE: dict[str, Callable[[float], Any]] = {
         {"l1": [ml.ChangePointMetricLearner(solver=SOLVER)], "pca": [baselines.TunedSegmenter()]}
     ),
     "RelevantComponents": lambda _: public()["RelevantComponents"](contiguous=False),
-    "DPMeans": lambda unit: ml.DPMeans(penalty=8.0 * unit**2),
+    "DPMeans": lambda unit: ml.clusterers.DPMeans(penalty=8.0 * unit**2),
     "GibbsDPMixture": lambda unit: clusterers.GibbsDPMixture(
         variance=unit**2, prior_variance=9.0 * unit**2, penalty=8.0 * unit**2, n_sweeps=10
     ),
@@ -50,9 +50,9 @@ LEFT_OUT |= {"EncoderMetricLearner", "ImageFeatures", "IntervalRegression"}
 LEFT_OUT |= {"FrozenFeatures"}
 LEFT_OUT |= {"FeaturePenalty", "SegmentCounts"}
 # Local optima, or rounds without a bound: rounding may lead to another result
-UNCERTAIN = (ml.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)
+UNCERTAIN = (ml.estimators.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)
 UNCERTAIN += (baselines.NeighborhoodComponents, baselines.MetricKMeans)
-UNCERTAIN += (ml.PenaltyLearner, ml.ChangePointMetricLearnerCV)
+UNCERTAIN += (ml.PenaltyLearner, ml.estimators.ChangePointMetricLearnerCV)
 # (data sets, labels, weights, random) -> the changed problem, and the change of new data
 Change = Callable[[list, list, np.ndarray, np.random.Generator], tuple]
 

@@ -50,7 +50,7 @@ def recordings(rng: np.random.Generator) -> tuple[list[Any], list[Any], Any]:
         y[0] = y[0][:-1]
     elif odd < 0.45:  # boundaries without names
         T, k = len(X[0]), int(rng.integers(1, len(X[0]) + 1))
-        regions = [ml.Region(0, T, ml.EXACTLY_ONE)] if T > 2 else []
+        regions = [ml.Region(0, T, ml.problem.EXACTLY_ONE)] if T > 2 else []
         y[0] = [
             [k, T] if k < T else [T],
             ml.Partition.from_change_points([T]),

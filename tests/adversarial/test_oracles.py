@@ -10,7 +10,7 @@ import metriclearn as ml
 from tests.adversarial.outcome import CASES, Invalid, Wrong, in_ci, is_ours, watched
 from tests.exhaustive import all_segmentations, segmentation_values
 
-EXACT = [ml.ChangePoints(), ml.ConstrainedChangePoints(), ml.SummedArea()]
+EXACT = [ml.oracles.ChangePoints(), ml.oracles.ConstrainedChangePoints(), ml.oracles.SummedArea()]
 
 
 @st.composite
@@ -43,7 +43,7 @@ def assert_best(oracle: Any, problem: tuple[np.ndarray, int, float, int | None])
     penalty = penalty if abs(exponent) < 400 else 0.0  # in the square of the unit
     try:
         with watched():
-            form = ml.LowRankForm(Z * unit).shifted(-penalty * unit**2 if penalty else 0.0)
+            form = ml.problem.LowRankForm(Z * unit).shifted(-penalty * unit**2 if penalty else 0.0)
             partition = oracle(form, count)
     except ValueError as error:
         if is_ours(error) and abs(exponent) > 390:  # squares of 1e120 cannot be added

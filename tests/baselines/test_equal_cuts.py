@@ -19,7 +19,7 @@ def losses(cuts: EqualCuts) -> np.ndarray:
     """‖M − N‖² of each recording."""
     found = [ml.Partition(ends=ends) for ends in cuts.predict_change_points(X)]
     truths = [ml.Partition.from_runs(labels) for labels in Y]
-    return np.array([ml.FrobeniusLoss().squared_norm(a, b) for a, b in zip(found, truths)])
+    return np.array([ml.problem.FrobeniusLoss().squared_norm(a, b) for a, b in zip(found, truths)])
 
 
 def test_no_length_has_less_loss_than_the_chosen_one() -> None:

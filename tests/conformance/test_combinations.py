@@ -77,7 +77,7 @@ def test_combination(case, tmp_path) -> None:
     found = model.predict_change_points(arrays)
     assert [ends[-1] for ends in found] == [90] * 6
     truths = list(map(ml.Partition.from_runs, NAMED if labels is NAMED else Y))
-    loss = ml.FrobeniusLoss()
+    loss = ml.problem.FrobeniusLoss()
     one = np.mean([loss(ml.Partition(ends=np.array([90])), truth) for truth in truths])
     ours = np.mean([loss(ml.Partition(ends=e), truth) for e, truth in zip(found, truths)])
     assert ours < 0.5 * one
@@ -165,7 +165,9 @@ def test_clusterings_and_chosen_strengths_fill_gaps() -> None:
     clusters = ml.ClusteringMetricLearner(view=views.Fill()).fit(HOLED, Y)
     assert clusters.score(HOLED, Y) > -3.0
     assert [len(one) for one in clusters.predict(HOLED, 3)] == [90] * 6
-    chosen = ml.ChangePointMetricLearnerCV(view=views.Fill(), strengths=2, cv=2).fit(HOLED, Y)
+    chosen = ml.estimators.ChangePointMetricLearnerCV(view=views.Fill(), strengths=2, cv=2).fit(
+        HOLED, Y
+    )
     assert chosen.score(HOLED, Y) > -0.02
 
 
@@ -185,11 +187,11 @@ class Seen(views.plain.PlainView):
 
 @pytest.mark.filterwarnings("ignore")
 def test_chosen_strengths_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
-    learner = ml.ChangePointMetricLearnerCV(view=Seen(), cv=2, strengths=2)
+    learner = ml.estimators.ChangePointMetricLearnerCV(view=Seen(), cv=2, strengths=2)
     learner.fit(X, Y, groups=[0, 0, 1, 1, 2, 2])
     assert [0, 0, 1, 1, 2, 2] in Seen.groups
     assert any(one is not None and len(one) == 4 for one in Seen.groups)  # of a fold
-    learner = ml.ChangePointMetricLearnerCV(cv=2, strengths=2)
+    learner = ml.estimators.ChangePointMetricLearnerCV(cv=2, strengths=2)
     learner.fit([pd.DataFrame(x, columns=list("abcde")) for x in X], Y).fit_states(X, Y)
     learner.fit(SIX, Y)
     assert learner.n_features_in_ == 3
@@ -239,7 +241,7 @@ REFUSED = {
     ),
     "features of the penalty across gaps": (
         lambda: ml.ChangePointMetricLearner(
-            view=views.LeaveOut(), penalty=ml.FeaturePenalty((ml.SequenceFeatures(window=9),))
+            view=views.LeaveOut(), penalty=ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
         ).fit(HOLED, Y),
         r"penalty without neighbors in time behind LeaveOut\(\), .* got FeaturePenalty",
     ),

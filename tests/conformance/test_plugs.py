@@ -101,8 +101,8 @@ def test_bounds_of_a_new_norm_are_below_the_optimum(omega: GroupLasso) -> None:
 def test_a_new_norm_is_certified_and_agrees_with_cvxpy(omega: Any, mode: str, most: float) -> None:
     """By subgradients, and by cutting planes on its expression. BundleDual refuses it."""
     problem = CompleteProblem(ml.DiagonalMetric(), clone(omega).set_params(strength=0.02), mode, 2)
-    rough = ml.ProjectedSubgradient(DecreasingStep(), tolerance=most, max_rounds=600)
-    for solver in (rough, ml.CuttingPlane(tolerance=1e-5)):
+    rough = ml.solvers.ProjectedSubgradient(DecreasingStep(), tolerance=most, max_rounds=600)
+    for solver in (rough, ml.solvers.CuttingPlane(tolerance=1e-5)):
         solution = solver.minimize(problem.stated())
         problem.check(solution)
         assert solution.converged
@@ -115,10 +115,10 @@ class TooManyClusters:
 
     def __call__(self, partition: Any, truth: ml.Partition) -> float:
         finer = partition.n_clusters - partition.inner(truth)
-        return ml.FrobeniusLoss()(partition, truth) + finer / truth.n_samples
+        return ml.problem.FrobeniusLoss()(partition, truth) + finer / truth.n_samples
 
     def augment(self, form: Any, truth: ml.Partition, scale: float) -> tuple[Any, float]:
-        augmented, constant = ml.FrobeniusLoss().augment(form, truth, scale)
+        augmented, constant = ml.problem.FrobeniusLoss().augment(form, truth, scale)
         return augmented.plus(truth, scale).shifted(scale), constant
 
 
@@ -126,14 +126,16 @@ def test_a_new_loss() -> None:
     """The hinge that is learned with bounds the new loss of the predictions from above."""
     metric, truths = ml.DiagonalMetric(), [ml.Partition.from_runs(y) for y in YS]
     cone, samples = MetricCone(metric, 6, learns_penalty=True), [Samples(X) for X in XS]
-    features, loss = ml.LinearFeatures(metric), TooManyClusters()
-    risk = StructuredHinge(HingeTerms(features, loss, ml.ChangePoints(), cone), samples, truths)
+    features, loss = ml.problem.LinearFeatures(metric), TooManyClusters()
+    risk = StructuredHinge(
+        HingeTerms(features, loss, ml.oracles.ChangePoints(), cone), samples, truths
+    )
     start = cone.join(np.zeros(6), 2.0)
     solution = ml.BundleDual(1e-4).minimize(Problem(risk, ml.SquaredFrobenius(0.01), cone, start))
     assert solution.converged
     weights, penalty = cone.split(solution.w)
     forms = [features.at(weights)(one).shifted(-penalty) for one in samples]
-    losses = [loss(ml.ChangePoints()(form), truth) for form, truth in zip(forms, truths)]
+    losses = [loss(ml.oracles.ChangePoints()(form), truth) for form, truth in zip(forms, truths)]
     assert np.all(losses <= risk(solution.w).values + 1e-9)
     assert np.mean(losses) < 0.5 * risk(start).mean
 
@@ -175,7 +177,7 @@ class CauchyOperator(Operator):
         return CauchyOperator(self.X[kept], self.components, self.root[kept])
 
 
-class CauchySimilarity(ml.GaussianSimilarity):
+class CauchySimilarity(ml.similarities.GaussianSimilarity):
     """A heavier tail than that of the Gaussian similarity."""
 
     def operator(self, nodes: Any, components: NDArray) -> CauchyOperator:

@@ -228,7 +228,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "regions alone": (
         lambda: views.Whiten().fit(
-            X[:1], Labels([ml.PartialPartition(len(X[0]), regions=[(0, 20, ml.AT_LEAST_ONE)])])
+            X[:1],
+            Labels([ml.PartialPartition(len(X[0]), regions=[(0, 20, ml.problem.AT_LEAST_ONE)])]),
         ),
         "Whiten needs stretches whose segments are known, got only regions",
     ),

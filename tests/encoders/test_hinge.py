@@ -28,7 +28,9 @@ DATA = make_change_points(3, 40, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state
 OUTPUTS = DATA.sequences
 RUNS = [ml.Partition.from_runs(labels) for labels in DATA.labels]
 SOME = [np.where(np.arange(len(y)) % 7 < 4, y, -1) for y in DATA.labels]
-REGION = ml.PartialPartition(40, labels=[0] * 8 + [-1] * 32, regions=[(20, 30, ml.EXACTLY_ONE)])
+REGION = ml.PartialPartition(
+    40, labels=[0] * 8 + [-1] * 32, regions=[(20, 30, ml.problem.EXACTLY_ONE)]
+)
 CLUSTERS = [ml.Partition.from_labels(np.random.default_rng(i).integers(0, 3, 40)) for i in range(3)]
 SPARSE = [np.where(np.arange(40) % 3 < 2, N.labels, -1) for N in CLUSTERS]
 NODES = [NodeLabels(np.eye(3)[p.labels] * (1.0 + np.arange(40) % 4)[:, None]) for p in CLUSTERS]
@@ -45,12 +47,12 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "given penalty": ({"penalty": 0.7, "min_size": 2, "loss_scale": 3.0}, RUNS),
     "given count": ({"n_clusters": "given"}, RUNS),
     "partial labels": ({"penalty": 2.0}, [SOME[0], REGION, SOME[2]]),
-    "relaxation": ({"segments": False, "oracle": ml.SpectralRelaxation()}, CLUSTERS),
+    "relaxation": ({"segments": False, "oracle": ml.oracles.SpectralRelaxation()}, CLUSTERS),
     "relaxation of known count": (
-        {"segments": False, "oracle": ml.SpectralRelaxation(True), "n_clusters": "given"},
+        {"segments": False, "oracle": ml.oracles.SpectralRelaxation(True), "n_clusters": "given"},
         CLUSTERS,
     ),
-    "local search": ({"segments": False, "oracle": ml.LocalSearch()}, CLUSTERS),
+    "local search": ({"segments": False, "oracle": ml.oracles.LocalSearch()}, CLUSTERS),
     "partial labels of clusterings": (
         {"segments": False, "oracle": TopEigenvectors(), "n_clusters": "given"},
         [SPARSE[0], CLUSTERS[1], SPARSE[2]],
@@ -140,7 +142,12 @@ def test_outputs_and_codes_of_names_are_checked(columns: int, labels: Any, sente
 
 @pytest.mark.parametrize(
     "similarity",
-    [ml.FourierSimilarity(), ml.GivenSimilarities(), ml.GaussianSimilarity(Neighborhood()), 1.0],
+    [
+        ml.similarities.FourierSimilarity(),
+        ml.similarities.GivenSimilarities(),
+        ml.similarities.GaussianSimilarity(Neighborhood()),
+        1.0,
+    ],
 )
 def test_similarities_of_outputs_are_gaussian_over_all_pairs(similarity: Any) -> None:
     with pytest.raises(ValueError, match=r"GaussianSimilarities needs .* of all pairs or None"):
@@ -151,12 +158,14 @@ def test_similarities_of_outputs_are_gaussian_over_all_pairs(similarity: Any) ->
 def test_a_linear_encoder_has_the_hinge_of_the_linear_learner(segments: bool) -> None:
     """Value and slopes of (B, λ): dL/dL = 2 L dL/dB for B = LᵀL."""
     truths = RUNS if segments else CLUSTERS
-    oracle: Any = ml.ChangePoints() if segments else ml.SpectralRelaxation()
+    oracle: Any = ml.oracles.ChangePoints() if segments else ml.oracles.SpectralRelaxation()
     metric = ml.FullMetric()
     root = 0.3 * np.random.default_rng(2).normal(size=(3, 3))
     cone = MetricCone(metric, 3, True)
     samples = [Samples(X, None, None if segments else N) for X, N in zip(OUTPUTS, truths)]
-    terms = HingeTerms(ml.LinearFeatures(metric), ml.FrobeniusLoss(), oracle, cone, loss_scale=2.0)
+    terms = HingeTerms(
+        ml.problem.LinearFeatures(metric), ml.problem.FrobeniusLoss(), oracle, cone, loss_scale=2.0
+    )
     cuts = StructuredHinge(terms, samples, truths)(cone.join(metric.coordinates(root), 0.9))
     loss = StructuredHingeLoss(loss_scale=2.0, segments=segments, oracle=oracle)
     with torch.no_grad():
@@ -200,7 +209,11 @@ def test_one_answer_in_threads_and_in_single_precision() -> None:
         ({"penalty": "free"}, None, 'needs penalty="learned"'),
         ({}, RUNS[:2], "one labeling per data set"),
         ({}, [RUNS[0], RUNS[1], np.zeros(7)], "one label per sample"),
-        ({"segments": False, "oracle": ml.SpectralRelaxation()}, SPARSE, r"needs oracle=TopEigen"),
+        (
+            {"segments": False, "oracle": ml.oracles.SpectralRelaxation()},
+            SPARSE,
+            r"needs oracle=TopEigen",
+        ),
         (
             {"segments": False, "oracle": TopEigenvectors(), "n_clusters": "given"},
             [*SPARSE[:2], np.full(40, -1)],

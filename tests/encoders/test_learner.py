@@ -115,7 +115,7 @@ def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
 
 
 def test_callbacks_see_epochs_and_stop_them() -> None:
-    stopping = ml.EarlyStopping(XS, YS, patience=1, min_improvement=10.0)
+    stopping = ml.running.EarlyStopping(XS, YS, patience=1, min_improvement=10.0)
     fitted = learner(n_epochs=9, callbacks=[stopping]).fit(XS, YS)
     assert len(fitted.history_["hinge"]) == stopping.rounds_[-1] == 2
 
@@ -356,7 +356,7 @@ def test_a_second_fit_forgets_the_names_of_the_first() -> None:
 
 
 def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> None:
-    penalty = ml.FeaturePenalty((ml.SequenceFeatures(("log_noise",)),), strength=0.01)
+    penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),), strength=0.01)
     last = learner().last_layer
     last = ml.ChangePointMetricLearner(last.metric, last.regularizer, penalty=penalty)
     fitted = learner(last_layer=last, n_epochs=1, retune=False).fit(XS, YS)
@@ -590,7 +590,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
 def test_data_to_learn_nothing_from_are_refused_before_training(X, y, sentence: str) -> None:
     given = "given" if "n_segments" in sentence else None
     with pytest.raises(ValueError, match=f"EncoderMetricLearner.*{sentence}"):
-        learner(n_segments=given, callbacks=[ml.EarlyStopping(XS, YS)]).fit(X, y)
+        learner(n_segments=given, callbacks=[ml.running.EarlyStopping(XS, YS)]).fit(X, y)
 
 
 def test_parameters_of_augmentations_are_checked() -> None:

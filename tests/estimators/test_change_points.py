@@ -35,7 +35,9 @@ def learner() -> ml.ChangePointMetricLearner:
 
 def mean_loss(ends, labelings=YS, weights=None) -> float:
     pairs = zip(map(ml.Partition.from_change_points, ends), map(ml.Partition.from_runs, labelings))
-    return np.average([ml.FrobeniusLoss()(mine, truth) for mine, truth in pairs], weights=weights)
+    return np.average(
+        [ml.problem.FrobeniusLoss()(mine, truth) for mine, truth in pairs], weights=weights
+    )
 
 
 def test_fitted_attributes_fit_together() -> None:
@@ -54,22 +56,22 @@ def test_fitted_attributes_fit_together() -> None:
 def test_predictions_are_exact_segmentations_under_the_learned_metric() -> None:
     learner = learn(min_size=2)
     for X, ends, labels in zip(XS, learner.predict_change_points(XS), learner.predict(XS)):
-        form = ml.LowRankForm(learner.transform(X), shift=-learner.penalty_)
-        np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form).change_points)
+        form = ml.problem.LowRankForm(learner.transform(X), shift=-learner.penalty_)
+        np.testing.assert_array_equal(ends, ml.oracles.ChangePoints(2)(form).change_points)
         np.testing.assert_array_equal(labels, ml.Partition.from_change_points(ends).labels)
     changes = 0
     for penalty in np.geomspace(0.02, 20.0, 100):
         before = learner.predict_change_points(XS[0])
         learner.score_ = learner.score_.at(penalty)
-        form = ml.LowRankForm(learner.transform(XS[0]), shift=-penalty)
+        form = ml.problem.LowRankForm(learner.transform(XS[0]), shift=-penalty)
         ends = learner.predict_change_points(XS[0])
-        np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form).change_points)
+        np.testing.assert_array_equal(ends, ml.oracles.ChangePoints(2)(form).change_points)
         changes += len(ends) != len(before)
     assert changes >= 8  # so a penalty that is off by some percent is seen
     for K in (1, 4, 60):
-        form = ml.LowRankForm(learner.transform(XS[0]))
+        form = ml.problem.LowRankForm(learner.transform(XS[0]))
         ends = learner.predict_change_points(XS[0], n_segments=K)
-        np.testing.assert_array_equal(ends, ml.ChangePoints(2)(form, K).change_points)
+        np.testing.assert_array_equal(ends, ml.oracles.ChangePoints(2)(form, K).change_points)
     counts = [3, 1, 2, 7, 5]
     assert [len(e) for e in learner.predict_change_points(XS, n_segments=counts)] == counts
     assert [labels.max() + 1 for labels in learner.predict(XS, n_segments=counts)] == counts
@@ -120,7 +122,7 @@ def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     assert learned.score(new.sequences, new.labels) > 0.7 * paper.score(new.sequences, new.labels)
 
 
-@pytest.mark.parametrize("solver", [ml.BundleDual, ml.ProjectedSubgradient])
+@pytest.mark.parametrize("solver", [ml.BundleDual, ml.solvers.ProjectedSubgradient])
 def test_warning_when_the_gap_was_not_reached(solver) -> None:
     """The best metric so far is kept."""
     learner = ml.ChangePointMetricLearner(solver=solver(max_rounds=2))
@@ -158,9 +160,9 @@ def test_the_learned_matrix_gives_the_same_segmentation_in_ruptures(metric, regu
         pelt = ruptures.Pelt(custom_cost=CostMl(metric=B), min_size=1, jump=1).fit(X)
         theirs = pelt.predict(pen=learner.penalty_)
         np.testing.assert_array_equal(learner.predict_change_points(X), theirs)
-        form = ml.LowRankForm(learner.transform(X), shift=-3.0 * learner.penalty_)
+        form = ml.problem.LowRankForm(learner.transform(X), shift=-3.0 * learner.penalty_)
         theirs = pelt.predict(pen=3.0 * learner.penalty_)
-        np.testing.assert_array_equal(ml.ChangePoints()(form).change_points, theirs)
+        np.testing.assert_array_equal(ml.oracles.ChangePoints()(form).change_points, theirs)
 
 
 def test_penalty_that_one_sequence_leaves_open_is_told() -> None:

@@ -39,7 +39,7 @@ def test_members_are_cross_fitted_on_one_table(consensus) -> None:
 def test_answer_is_no_worse_than_any_model(consensus) -> None:
     answers = [model.predict([X[1::2]], [3])[0] for model in consensus.models_]
     members = list(map(ml.Partition.from_labels, answers))
-    form = ml.ConsensusForm(members, consensus.weights_)
+    form = ml.problem.ConsensusForm(members, consensus.weights_)
     labels = consensus.predict(X[1::2], 3)
     assert len(np.unique(labels)) == 3
     expected = consensus.expected_loss(X[1::2], 3)

@@ -7,7 +7,12 @@ from sklearn.datasets import load_iris, load_wine
 import metriclearn as ml
 
 IRIS, WINE = load_iris(return_X_y=True), load_wine(return_X_y=True)
-ORACLES = [ml.SpectralRelaxation(), ml.SpectralRelaxation(True), ml.LocalSearch(), ml.Averaged()]
+ORACLES = [
+    ml.oracles.SpectralRelaxation(),
+    ml.oracles.SpectralRelaxation(True),
+    ml.oracles.LocalSearch(),
+    ml.oracles.Averaged(),
+]
 
 
 def blobs(seed: int, n: int = 40, K: int = 3):
@@ -76,11 +81,11 @@ def test_certificate_says_what_it_certifies(oracle, n_clusters) -> None:
     X, y = blobs(6, n=10)
     learner = learn(X, y, oracle=oracle, n_clusters=n_clusters)
     certificate, solution = learner.certificate_, learner.solution_
-    assert certificate.over_partitions == isinstance(oracle, ml.LocalSearch)
+    assert certificate.over_partitions == isinstance(oracle, ml.oracles.LocalSearch)
     assert certificate.lower_bound == solution.lower_bound
     assert certificate.upper >= solution.objective - 1e-9
     assert certificate.gap == certificate.upper - certificate.lower_bound
-    if isinstance(oracle, ml.SpectralRelaxation):
+    if isinstance(oracle, ml.oracles.SpectralRelaxation):
         assert certificate.upper == solution.objective
         best = learn(X, y, oracle=oracle, n_clusters=n_clusters, solver=ml.BundleDual(1e-4))
         assert certificate.lower_bound <= best.solution_.objective + 1e-12
@@ -98,17 +103,21 @@ def test_relaxation_reaches_the_published_figures(data, strength, most) -> None:
     truth, losses = ml.Partition.from_labels(data[1]), []
     for seed in range(3):
         labels = learner.set_params(random_state=seed).predict(data[0])
-        losses.append(ml.FrobeniusLoss().squared_norm(ml.Partition.from_labels(labels), truth))
+        losses.append(
+            ml.problem.FrobeniusLoss().squared_norm(ml.Partition.from_labels(labels), truth)
+        )
     assert np.mean(losses) <= most
 
 
 def test_prediction_without_k_maximizes_the_penalized_score() -> None:
     X, y = blobs(8)
     learner = learn(X, y, n_clusters=None)
-    form = ml.LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)
+    form = ml.problem.LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)
     value = form.at(ml.Partition.from_labels(learner.predict(X)))
     assert value >= form.at(ml.Partition.from_labels(y)) - 1e-9
-    penalized = ml.DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
+    penalized = ml.clusterers.DPMeans(learner.penalty_, order="farthest-first").fit_predict(
+        form.factors
+    )
     assert value >= form.at(ml.Partition.from_labels(penalized)) - 1e-9
     learner.score_ = learner.score_.at(100.0 * learner.penalty_)
     assert len(set(learner.predict(X))) == 1

@@ -101,7 +101,7 @@ def test_certificates(metric, regularizer, n_segments) -> None:
     solver = ml.BundleDual(tolerance=1e-4, max_rounds=2000)
     solved = learner(penalty=BOTH, **{**given, "solver": solver}).fit(XS, YS)
     assert solved.solution_.relative_gap <= 1e-4
-    other = learner(penalty=BOTH, **given, solver=ml.ProjectedSubgradient(max_rounds=40))
+    other = learner(penalty=BOTH, **given, solver=ml.solvers.ProjectedSubgradient(max_rounds=40))
     with pytest.warns(ConvergenceWarning, match="stopped"):
         other.fit(XS, YS)
     assert solved.solution_.lower_bound <= other.solution_.objective
@@ -146,7 +146,7 @@ def test_units_of_features_and_data_do_not_matter() -> None:
 
 def test_penalties_go_no_further_than_they_were_learned() -> None:
     """The quieter the cheaper, but a constant sequence costs as much as the quietest one."""
-    penalty = ml.FeaturePenalty((ml.SequenceFeatures(("log_noise",)),))
+    penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),))
     fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(1e-3)).fit(XS, YS)
     assert fitted.feature_penalty_.coef_[0] > 0.0
     quietest = min(fitted.feature_penalty_.penalties(X)[0] for X in XS)
@@ -176,7 +176,7 @@ def test_segments_of_single_samples_are_told() -> None:
 
 def test_predictions_use_penalties_and_files_keep_them(tmp_path, capsys) -> None:
     """Whatever predicts: with a count, with margins, loaded again."""
-    penalty = ml.FeaturePenalty((ml.SequenceFeatures(), ml.BoundaryFeatures((3,))))
+    penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(), ml.views.BoundaryFeatures((3,))))
     fitted = learner(penalty=penalty).fit(XS, YS)
     file = ml.save(fitted, tmp_path / "model.npz")
     assert main(["info", str(file)]) == 0
@@ -204,7 +204,7 @@ def test_partial_labels() -> None:
 
 
 def test_strength_chosen_by_cross_validation() -> None:
-    chosen = ml.ChangePointMetricLearnerCV(
+    chosen = ml.estimators.ChangePointMetricLearnerCV(
         penalty=BOTH, strengths=3, cv=2, verbose=False, solver=ml.BundleDual()
     ).fit(XS, YS)
     assert chosen.loss_path_.shape == (3, 2)
@@ -228,7 +228,10 @@ def test_strength_chosen_by_cross_validation() -> None:
             {"penalty": ml.FeaturePenalty((lambda X: X[0, : 1 + (X[0, 0] > 0)],))},
             "the same features",
         ),
-        ({"penalty": ml.FeaturePenalty((flags,)), "oracle": ml.SummedArea()}, "needs ChangePoints"),
+        (
+            {"penalty": ml.FeaturePenalty((flags,)), "oracle": ml.oracles.SummedArea()},
+            "needs ChangePoints",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
@@ -256,7 +259,7 @@ def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
         other.score_ = tuned.score_.at(penalty, unit)
         pairs = zip(other.predict_change_points(Xs), ys)
         partitions = [(ml.Partition(ends=ends), ml.Partition.from_labels(y)) for ends, y in pairs]
-        return float(np.mean([ml.FrobeniusLoss()(*pair) for pair in partitions]))
+        return float(np.mean([ml.problem.FrobeniusLoss()(*pair) for pair in partitions]))
 
     best = loss(tuned.penalty_)
     assert all(best <= loss(tuned.penalty_ * f) + 1e-12 for f in np.geomspace(0.01, 100, 60))

@@ -224,7 +224,7 @@ def test_frames_and_files(fitted, tmp_path) -> None:
     [
         ml.NamedSegmentLearner(),
         ml.NamedSegmentLearner(emissions=ml.views.Posteriors(context=2)),
-        ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures(),))),
+        ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures(),))),
         {"names": [ml.NamedSegmentLearner()]},
     ],
 )

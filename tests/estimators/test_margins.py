@@ -23,8 +23,8 @@ def learner() -> ml.ChangePointMetricLearner:
 def test_margins_are_those_of_the_program(learner: ml.ChangePointMetricLearner) -> None:
     X = DATA.sequences[0]
     for tolerance in (0, 3):
-        form = ml.LowRankForm(X @ learner.components_.T).shifted(-learner.penalty_)
-        expected = ml.boundary_margins(form, tolerance=tolerance)
+        form = ml.problem.LowRankForm(X @ learner.components_.T).shifted(-learner.penalty_)
+        expected = ml.oracles.boundary_margins(form, tolerance=tolerance)
         found = learner.boundary_margins(X, tolerance=tolerance)
         assert np.array_equal(found.change_points, expected.change_points)
         assert found.losses == pytest.approx(expected.losses, rel=1e-9)
@@ -47,14 +47,14 @@ def test_a_data_set_shorter_than_a_segment_has_no_change() -> None:
 
 def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
     losses = np.array([1.0, 2.0, 3.0, 4.0, np.inf])
-    margins = ml.BoundaryMargins(np.array([10, 20, 30, 40, 50, 60]), losses, np.zeros(60))
+    margins = ml.oracles.BoundaryMargins(np.array([10, 20, 30, 40, 50, 60]), losses, np.zeros(60))
     truth = ml.Partition.from_change_points([12, 28, 41, 50, 60])
     right = near(margins.change_points[:-1], truth.change_points[:-1], 2)
     assert right.tolist() == [True, False, True, True, True]
     calibration = Calibration.learn([margins], [truth], 2)
     found = calibration.of(np.array([0.0, 1.0, 2.0, 3.0, 9.0, np.inf]))
     assert found == pytest.approx([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])  # two of one pool, then certain
-    one = ml.BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
+    one = ml.oracles.BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
     with pytest.raises(ValueError, match="one segment in every data set"):
         Calibration.learn([one], [truth], 2)
 

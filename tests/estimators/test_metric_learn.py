@@ -17,10 +17,10 @@ from tests.training import XS, YS
 LEARNERS = [
     ml.ChangePointMetricLearner(),
     ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1)),
-    ml.ChangePointMetricLearnerCV(strengths=2, cv=2),
+    ml.estimators.ChangePointMetricLearnerCV(strengths=2, cv=2),
     ml.ClusteringMetricLearner(),
     ml.WhitenedMetricLearner(),
-    ml.WhitenedClusteringLearner(),
+    ml.estimators.WhitenedClusteringLearner(),
     ml.WhitenedMetricLearner(view=ml.views.Metric(baselines.PrincipalComponents(3)), toward=1e-2),
     baselines.TunedSegmenter(),
     baselines.MetricKMeans(),

@@ -222,10 +222,10 @@ class Interrupt:
 
 def test_an_interrupted_alternation_resumes_with_names(tmp_path) -> None:
     partial = [np.where(np.arange(90) // 10 % 3 == 0, codes(labels), -1) for labels in Y]
-    start, file = ml.PrincipalStart(1), tmp_path / "state.npz"
-    whole = learner(alternation=ml.Alternation(start=start)).fit(X, partial)
+    start, file = ml.estimators.PrincipalStart(1), tmp_path / "state.npz"
+    whole = learner(alternation=ml.estimators.Alternation(start=start)).fit(X, partial)
     assert len(whole.alternation_) >= 3
-    kept = ml.Alternation(start=start, checkpoint=str(file))
+    kept = ml.estimators.Alternation(start=start, checkpoint=str(file))
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         stopped = learner(alternation=kept, callbacks=[Interrupt(file)]).fit(X, partial)
     assert 1 <= len(stopped.alternation_) < len(whole.alternation_)
@@ -438,7 +438,7 @@ def test_groups_and_folds_are_checked() -> None:
     with pytest.raises(ValueError, match="Viterbi needs a view with a column for each of 3 names"):
         Viterbi(ml.views.OwnScale()).fit(X, Y)
     with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):
-        learner(solver=ml.CuttingPlane()).fit(X, Y)
+        learner(solver=ml.solvers.CuttingPlane()).fit(X, Y)
 
 
 def test_frames_far_from_the_training_data() -> None:

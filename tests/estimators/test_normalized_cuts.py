@@ -21,8 +21,8 @@ from metriclearn.solvers.mahalanobis import MetricCone
 from tests.similarities.problems import Expanded, hinge_of
 from tests.training import assert_never_rises, some_of
 
-SMALL = ml.ImageFeatures(PixelBlocks(100), (Color(), Position()))
-ONE = ml.ImageFeatures(PixelBlocks(1), SMALL.groups)
+SMALL = ml.features.ImageFeatures(PixelBlocks(100), (Color(), Position()))
+ONE = ml.features.ImageFeatures(PixelBlocks(1), SMALL.groups)
 FLAT = np.full((40, 50, 3), 0.5)
 
 
@@ -83,7 +83,7 @@ def test_learns_which_feature_counts() -> None:
     # one outer step of each decides which goes on, here to where all of them in full get
     tried = min(objective for _, objective in learner.start_objectives_)
     assert learner.solution_.trace.objective[0] == tried
-    whole = clone(learner).set_params(solver=ml.CCCP()).fit(X, y)
+    whole = clone(learner).set_params(solver=ml.solvers.CCCP()).fit(X, y)
     assert learner.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-3)
 
 
@@ -91,14 +91,17 @@ def test_learns_which_feature_counts() -> None:
     "parameters",
     [
         {"metric": ml.FullMetric()},
-        {"similarity": ml.FourierSimilarity(200)},
+        {"similarity": ml.similarities.FourierSimilarity(200)},
         {"normalized": True, "loss_scale": 0.1},
         {"normalized": True, "loss_scale": 0.01, "ramp": True, "starts": [0.1]},
         {"balance": -1.0},
         {"rounding": Discretization()},
         {"regularizer": ml.L1(1e-2)},
-        {"solver": ml.CCCP(ml.BundleDual(max_rounds=25)), "regularizer": ml.SquaredFrobenius(1.0)},
-        {"alternation": ml.Alternation(start=ml.PrincipalStart())},
+        {
+            "solver": ml.solvers.CCCP(ml.BundleDual(max_rounds=25)),
+            "regularizer": ml.SquaredFrobenius(1.0),
+        },
+        {"alternation": ml.estimators.Alternation(start=ml.estimators.PrincipalStart())},
     ],
 )
 def test_every_part_can_be_exchanged(parameters: dict[str, Any]) -> None:
@@ -151,15 +154,19 @@ def test_given_similarities_are_a_convex_problem() -> None:
         noise = random.uniform(size=(2, 20, 20))
         stacks.append(np.stack([good, *(noise + noise.transpose(0, 2, 1)) / 2]))
         y.append(labels)
-    solver = ml.CCCP(ml.FactorDescent(500, 1e-13), 1e-9, 30)
+    solver = ml.solvers.CCCP(ml.solvers.FactorDescent(500, 1e-13), 1e-9, 30)
     learner = learner_of(
-        regularizer=ml.SquaredFrobenius(0.1), similarity=ml.GivenSimilarities(), solver=solver
+        regularizer=ml.SquaredFrobenius(0.1),
+        similarity=ml.similarities.GivenSimilarities(),
+        solver=solver,
     ).fit(stacks, y)
     problems = [
         Expanded(Nodes(stack, np.ones(20)), NodeLabels.from_labels(labels), np.arange(20), labels)
         for stack, labels in zip(stacks, y)
     ]
-    hinge = hinge_of(problems, ml.DiagonalMetric(), ml.GivenSimilarities(), loss_scale=0.03)
+    hinge = hinge_of(
+        problems, ml.DiagonalMetric(), ml.similarities.GivenSimilarities(), loss_scale=0.03
+    )
     cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=False)
     exact = ml.BundleDual(1e-7, 500).minimize(
         Problem(hinge, ml.SquaredFrobenius(0.1), cone, np.zeros(3))
@@ -174,7 +181,7 @@ def test_given_similarities_are_a_convex_problem() -> None:
 def test_given_similarities_without_any() -> None:
     """A weight of 0 leaves no similarity at all; that is no reason for NaN."""
     stack = np.eye(3)[None]
-    model = learner_of(similarity=ml.GivenSimilarities()).fit([stack], [[0, 1, 1]])
+    model = learner_of(similarity=ml.similarities.GivenSimilarities()).fit([stack], [[0, 1, 1]])
     assert sorted(np.unique(model.predict([stack], 2)[0])) == [0, 1]
 
 
@@ -190,7 +197,9 @@ def test_grid_search_is_exhaustive() -> None:
 
 
 def test_scikit_learns_rules() -> None:
-    changed = learner_of(regularizer=ml.Trace(7.0), solver=ml.CCCP(ml.FactorDescent(3)))
+    changed = learner_of(
+        regularizer=ml.Trace(7.0), solver=ml.solvers.CCCP(ml.solvers.FactorDescent(3))
+    )
     X, y = arrays(1)
     with pytest.raises(NotFittedError):
         changed.predict(X)
@@ -212,7 +221,7 @@ def test_saved_and_loaded(of_images: ml.NormalizedCutMetricLearner, tmp_path: Pa
 
 def test_callbacks_see_a_learner_that_can_score() -> None:
     X, y = arrays()
-    stopping = ml.EarlyStopping(X, y, patience=100)
+    stopping = ml.running.EarlyStopping(X, y, patience=100)
     learner_of(callbacks=[stopping]).fit(X, y)
     assert max(stopping.scores_) > -0.6
 
@@ -230,13 +239,13 @@ def test_odd_images_are_divided_all_the_same(
     assert not model.predict(FLAT[:1, :1], 1).any()
     assert model.predict(FLAT[:1], 2).shape == (1, 50)
     assert not model.predict(ONE.nodes(FLAT), None).any()
-    few = ml.ImageFeatures(PixelBlocks(6), SMALL.groups).nodes(images()[0][0])
+    few = ml.features.ImageFeatures(PixelBlocks(6), SMALL.groups).nodes(images()[0][0])
     assert len(np.unique(model.predict(few, len(few.sizes)))) <= len(few.sizes)
 
 
 def test_superpixels_of_one_color() -> None:
     pytest.importorskip("skimage")
-    nodes = ml.ImageFeatures(Superpixels(50)).nodes(FLAT)
+    nodes = ml.features.ImageFeatures(Superpixels(50)).nodes(FLAT)
     assert np.all(np.isfinite(nodes.features))
     assert nodes.sizes.sum() == 2000
 
@@ -262,8 +271,8 @@ def test_masks_of_one_label(of_images: ml.NormalizedCutMetricLearner) -> None:
         {"loss_scale": 1e-12},
         {"regularizer": ml.Trace(1e8)},
         {"regularizer": ml.Trace(1e8), "metric": ml.FullMetric()},
-        {"similarity": ml.GaussianSimilarity(Neighborhood(4.6))},
-        {"similarity": ml.GaussianSimilarity(Neighborhood(15.0))},
+        {"similarity": ml.similarities.GaussianSimilarity(Neighborhood(4.6))},
+        {"similarity": ml.similarities.GaussianSimilarity(Neighborhood(15.0))},
     ],
 )
 def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
@@ -332,11 +341,17 @@ def test_wrong_data_are_named(X: Any, y: Any, message: str) -> None:
     [
         ({"starts": ()}, "at least one positive start"),
         ({"solver": ml.BundleDual()}, r"CCCP\(\)"),
-        ({"similarity": ml.GaussianSimilarity(Neighborhood(-2.0))}, "got -2.0 and 99 positions"),
-        ({"similarity": ml.GaussianSimilarity(Neighborhood(0.1))}, "holds no pair"),
-        ({"similarity": ml.GaussianSimilarity(memory=float("nan"))}, "memory of at least"),
         (
-            {"similarity": ml.GivenSimilarities(), "metric": ml.FullMetric()},
+            {"similarity": ml.similarities.GaussianSimilarity(Neighborhood(-2.0))},
+            "got -2.0 and 99 positions",
+        ),
+        ({"similarity": ml.similarities.GaussianSimilarity(Neighborhood(0.1))}, "holds no pair"),
+        (
+            {"similarity": ml.similarities.GaussianSimilarity(memory=float("nan"))},
+            "memory of at least",
+        ),
+        (
+            {"similarity": ml.similarities.GivenSimilarities(), "metric": ml.FullMetric()},
             "of given similarities",
         ),
     ],

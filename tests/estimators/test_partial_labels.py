@@ -28,7 +28,7 @@ from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
 TEST = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=4)
 IRIS, SPECIES = load_iris(return_X_y=True)
-STARTS = [ml.KnownStart(), ml.PrincipalStart(3)]
+STARTS = [ml.estimators.KnownStart(), ml.estimators.PrincipalStart(3)]
 
 
 def masked(fraction: float) -> list[np.ndarray]:
@@ -91,7 +91,9 @@ def test_objective_never_rises_and_completions_agree(draw, seed, pair, start, mi
     tables = draw is random_tables
     learner: Any = table_learner() if tables else ml.ChangePointMetricLearner(min_size=min_size)
     learner.set_params(metric=pair[0], regularizer=pair[1], solver=ml.BundleDual(1e-2, 25))
-    learner.set_params(alternation=ml.Alternation(4, start), verbose=False).fit(X, knowns)
+    learner.set_params(alternation=ml.estimators.Alternation(4, start), verbose=False).fit(
+        X, knowns
+    )
     assert_never_rises(learner.alternation_)
     for known, labels in zip(knowns, learner.completions_):
         if tables:
@@ -101,7 +103,9 @@ def test_objective_never_rises_and_completions_agree(draw, seed, pair, start, mi
 
 
 def test_trace_keeps_what_happened() -> None:
-    learner = fit(masked(0.5), alternation=ml.Alternation(start=ml.PrincipalStart(4)))
+    learner = fit(
+        masked(0.5), alternation=ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
+    )
     trace = learner.alternation_
     assert_never_rises(trace)
     assert trace.learned[-1] < trace.completed[0]
@@ -127,7 +131,7 @@ def test_objective_is_the_one_of_the_docstring() -> None:
             return (np.sum(B * (Z.T @ M @ Z)) - penalty * partition.n_clusters) / 8
 
         every = [ml.Partition.from_change_points(ends) for ends in all_segmentations(8)]
-        hinge = max(ml.KnownLoss()(p, known) + score(p) for p in every) - score(completion)
+        hinge = max(ml.problem.KnownLoss()(p, known) + score(p) for p in every) - score(completion)
         total += hinge / 3
         best = max(score(partition) for partition in every if known.allows(partition))
         assert score(completion) == pytest.approx(best, abs=1e-9)
@@ -152,25 +156,27 @@ def test_full_labels_are_the_convex_problem() -> None:
 def stated_problem(completion: Any) -> Problem:
     """Sequences with partial labels, completed so that nothing else is right; no metric yet."""
     cone = MetricCone(ml.DiagonalMetric(), 12, learns_penalty=True)
-    oracle, truths = ml.ConstrainedChangePoints(), []
+    oracle, truths = ml.oracles.ConstrainedChangePoints(), []
     for X, labels in zip(DATA.sequences, masked(0.4)):
         known = ml.PartialPartition(150, labels)
-        truths.append(known.with_completion(oracle(ml.LowRankForm(X, shift=-20.0), None, known)))
-    features = ml.LinearFeatures(cone.metric)
-    terms = HingeTerms(features, ml.KnownLoss(), oracle, cone, completion=completion)
+        truths.append(
+            known.with_completion(oracle(ml.problem.LowRankForm(X, shift=-20.0), None, known))
+        )
+    features = ml.problem.LinearFeatures(cone.metric)
+    terms = HingeTerms(features, ml.problem.KnownLoss(), oracle, cone, completion=completion)
     risk = StructuredHinge(terms, [Samples(X) for X in DATA.sequences], truths)
     return Problem(risk, ml.SquaredFrobenius(1e-2), cone, cone.join(np.zeros(12), 1.0))
 
 
 def test_moved_cuts_stay_valid_and_tight() -> None:
     """Cuts of F for one completion become cuts of F for the next, tight at the present point."""
-    problem, steps = stated_problem(ml.ConstrainedChangePoints()), []
+    problem, steps = stated_problem(ml.oracles.ConstrainedChangePoints()), []
 
     def solve(stated: Problem) -> Any:
         steps.append(stated)
         return ml.BundleDual(1e-3).minimize(stated)
 
-    Turns(problem, solve, ml.Alternation()).run(2)
+    Turns(problem, solve, ml.estimators.Alternation()).run(2)
     before, after = (stated.risk for stated in steps)
     assert list(after.truths) != list(before.truths)
     solution = steps[1].warm
@@ -192,16 +198,16 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
 
 
 def coarsest(
-    form: ml.LowRankForm, n_clusters: int | None = None, known: Any = None
+    form: ml.problem.LowRankForm, n_clusters: int | None = None, known: Any = None
 ) -> ml.Partition:
     """A heuristic completion oracle that answers badly."""
     return ml.Partition(ends=PenalizedSegmentation(form, known=known).extremes[0].ends)
 
 
-@pytest.mark.parametrize("completion", [ml.ConstrainedChangePoints(), coarsest])
+@pytest.mark.parametrize("completion", [ml.oracles.ConstrainedChangePoints(), coarsest])
 def test_bad_completions_are_not_taken(completion) -> None:
     problem = stated_problem(completion)
-    turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.Alternation())
+    turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.estimators.Alternation())
     turns.run(20)
     assert_never_rises(turns.trace)
     assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
@@ -222,10 +228,12 @@ class Stopping:
 
 def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
     y = masked(0.3)
-    alternation = ml.Alternation(start=ml.PrincipalStart(4))
+    alternation = ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
     whole = fit(y, alternation=alternation)
     assert len(whole.alternation_) >= 3
-    kept = ml.Alternation(start=ml.PrincipalStart(4), checkpoint=str(tmp_path / "state.npz"))
+    kept = ml.estimators.Alternation(
+        start=ml.estimators.PrincipalStart(4), checkpoint=str(tmp_path / "state.npz")
+    )
     with pytest.warns(ConvergenceWarning):
         stopped = fit(y, alternation=kept, solver=Stopping(ml.BundleDual(tolerance=1e-4), 2))
     assert (stopped.alternation_.reason, len(stopped.alternation_)) == ("interrupted", 2)
@@ -239,7 +247,7 @@ def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
 
 def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_path) -> None:
     y = masked(0.3)
-    alternation = ml.Alternation(start=ml.PrincipalStart(4))
+    alternation = ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
     whole = fit(y, alternation=alternation).alternation_
     assert whole.reason == "settled"
     kept = clone(alternation).set_params(checkpoint=str(tmp_path / "state.npz"))
@@ -256,9 +264,9 @@ def test_few_labels_and_regions_alone_teach() -> None:
     knowns = []
     for labels in DATA.labels:
         ends = [int(t) for t in ml.Partition.from_runs(labels).change_points]
-        regions = [ml.Region(t - 5, t + 5, ml.EXACTLY_ONE) for t in ends[:-1]]
+        regions = [ml.Region(t - 5, t + 5, ml.problem.EXACTLY_ONE) for t in ends[:-1]]
         spans = [(a + 5, b - 5) for a, b in itertools.pairwise([0, *ends])]
-        regions += [ml.Region(a, b, ml.NO_CHANGE) for a, b in spans if b - a > 2]
+        regions += [ml.Region(a, b, ml.problem.NO_CHANGE) for a, b in spans if b - a > 2]
         knowns.append(ml.PartialPartition(150, regions=regions))
     learner = fit(knowns)
     assert learner.score(TEST.sequences, TEST.labels) > 0.75 * least
@@ -271,10 +279,10 @@ def test_a_few_labels_of_a_table_teach(start, share) -> None:
     known, truth, loss = (
         some_of([SPECIES], 0.2)[0],
         ml.Partition.from_labels(SPECIES),
-        ml.FrobeniusLoss(),
+        ml.problem.FrobeniusLoss(),
     )
     learner = table_learner(
-        regularizer=ml.SquaredFrobenius(100.0), alternation=ml.Alternation(start=start)
+        regularizer=ml.SquaredFrobenius(100.0), alternation=ml.estimators.Alternation(start=start)
     ).fit(IRIS, known)
     assert_never_rises(learner.alternation_)
     completed = ml.Partition.from_labels(learner.completions_[0])
@@ -290,7 +298,7 @@ def test_a_few_labels_of_a_table_teach(start, share) -> None:
 
 def test_solvers_without_cuts_go_on_from_their_point() -> None:
     with pytest.warns(UserWarning, match="relative gap"):
-        learner = fit(masked(0.5), solver=ml.ProjectedSubgradient(max_rounds=30))
+        learner = fit(masked(0.5), solver=ml.solvers.ProjectedSubgradient(max_rounds=30))
     assert_never_rises(learner.alternation_)
 
 

@@ -46,7 +46,9 @@ def test_warm_starts_ask_oracles_less() -> None:
     assert sum(warm) < 0.9 * sum(cold)
 
 
-@pytest.mark.parametrize("solver", [ml.CuttingPlane(), ml.ProjectedSubgradient(max_rounds=100)])
+@pytest.mark.parametrize(
+    "solver", [ml.solvers.CuttingPlane(), ml.solvers.ProjectedSubgradient(max_rounds=100)]
+)
 def test_other_solvers_take_part(solver) -> None:
     learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.SquaredFrobenius(), solver)
     path = ml.regularization_path(learner, XS, YS, [0.3, 0.1])
@@ -117,7 +119,9 @@ def fold_loss(model, labels, j: int, rest, held) -> float:
 
 
 def test_cross_validation_by_hand() -> None:
-    model = ml.ChangePointMetricLearnerCV(solver=TIGHT, strengths=[0.2, 0.02], cv=LeaveOneOut())
+    model = ml.estimators.ChangePointMetricLearnerCV(
+        solver=TIGHT, strengths=[0.2, 0.02], cv=LeaveOneOut()
+    )
     Xs, ys = XS[:3], YS[:3]
     model.fit(Xs, ys)
     splits = list(LeaveOneOut().split(Xs))
@@ -136,7 +140,9 @@ def test_cross_validation_by_hand() -> None:
 def test_folds_keep_groups_together_and_weights_count() -> None:
     given = {"sample_weight": [1, 1, 1, 1, 2], "groups": [0, 0, 1, 1, 2]}
     models = [
-        ml.ChangePointMetricLearnerCV(strengths=[0.1], solver=ROUGH, cv=cv).fit(XS, YS, **given)
+        ml.estimators.ChangePointMetricLearnerCV(strengths=[0.1], solver=ROUGH, cv=cv).fit(
+            XS, YS, **given
+        )
         for cv in (GroupKFold(3), 3, None)
     ]
     assert models[0].loss_path_.shape == (1, 3)
@@ -146,13 +152,13 @@ def test_folds_keep_groups_together_and_weights_count() -> None:
 
 def test_one_sequence_cannot_be_cross_validated() -> None:
     with pytest.raises(ValueError, match="needs at least 2 sequences to leave some out, got 1"):
-        ml.ChangePointMetricLearnerCV().fit(XS[0], YS[0])
+        ml.estimators.ChangePointMetricLearnerCV().fit(XS[0], YS[0])
 
 
 @pytest.mark.parametrize("folds", [[], [([0, 1], [])], [([], [0, 1])]])
 def test_folds_need_sequences_on_both_sides(folds: list) -> None:
     with pytest.raises(ValueError, match="needs folds with sequences to train on and to leave out"):
-        ml.ChangePointMetricLearnerCV(cv=folds).fit(XS, YS)
+        ml.estimators.ChangePointMetricLearnerCV(cv=folds).fit(XS, YS)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +167,7 @@ def test_folds_need_sequences_on_both_sides(folds: list) -> None:
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     from matplotlib.text import Text
 
-    model = ml.ChangePointMetricLearnerCV(metric, ml.Trace(), ROUGH, strengths=2, cv=2)
+    model = ml.estimators.ChangePointMetricLearnerCV(metric, ml.Trace(), ROUGH, strengths=2, cv=2)
     figure = model.fit(XS[:2], YS[:2]).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
 
@@ -193,8 +199,8 @@ class InterruptAt(Callback):
 
 
 def test_cross_validation_that_is_interrupted_is_whole_or_changes_nothing() -> None:
-    def model(callback: InterruptAt) -> ml.ChangePointMetricLearnerCV:
-        return ml.ChangePointMetricLearnerCV(
+    def model(callback: InterruptAt) -> ml.estimators.ChangePointMetricLearnerCV:
+        return ml.estimators.ChangePointMetricLearnerCV(
             strengths=2, cv=2, solver=ROUGH, callbacks=[callback], verbose=False
         )
 
@@ -237,7 +243,7 @@ def test_partial_labels_alternate_at_every_strength() -> None:
 def test_cross_validation_with_partial_labels() -> None:
     """Left-out sequences count with what is known of them, folds alternate on the others."""
     y = masked(0.6)
-    model = ml.ChangePointMetricLearnerCV(
+    model = ml.estimators.ChangePointMetricLearnerCV(
         strengths=[1e-1, 1e-2], cv=2, verbose=False, solver=ml.BundleDual(tolerance=1e-3)
     ).fit(XS, y)
     assert len(model.completions_) == len(XS)

@@ -14,7 +14,7 @@ from metriclearn.estimators.penalties.interval_regression import (
 from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
 from metriclearn.views.hermite import SlidingMoments
 
-CONSTANT = ml.SequenceFeatures(())
+CONSTANT = ml.views.SequenceFeatures(())
 
 
 def objective(
@@ -131,10 +131,12 @@ def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
     X = np.cumsum(rng.normal(size=(T, 1)) * (rng.uniform(size=(T, 1)) < 0.2), axis=0)
     X += rng.normal(0, 0.1, X.shape)
     cuts = np.unique(rng.choice(np.arange(1, T), n_regions + 1, replace=False))
-    kinds = rng.choice([ml.NO_CHANGE, ml.EXACTLY_ONE, ml.AT_LEAST_ONE], len(cuts) - 1)
+    kinds = rng.choice(
+        [ml.problem.NO_CHANGE, ml.problem.EXACTLY_ONE, ml.problem.AT_LEAST_ONE], len(cuts) - 1
+    )
     spans = [(int(a), int(b) + 1, k) for a, b, k in zip(cuts, cuts[1:], kinds)]
     known = ml.PartialPartition(T, regions=spans)
-    path = ml.segmentation_path(X, (0.0, np.inf))
+    path = ml.oracles.segmentation_path(X, (0.0, np.inf))
     errors = path_errors(path, known)
     low, high = target_interval(path, errors)
     tried = np.exp(np.linspace(-12, 12, 300))
@@ -151,7 +153,7 @@ def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
 
 def test_path_errors_of_a_full_partition_are_the_loss() -> None:
     X = np.repeat([0.0, 5, 1], 4)[:, None] + np.arange(12)[:, None] % 2 * 0.1
-    path = ml.segmentation_path(X, (0.01, np.inf))
+    path = ml.oracles.segmentation_path(X, (0.01, np.inf))
     errors = path_errors(path, ml.Partition.from_change_points([4, 8, 12]))
     assert errors[path.n_segments.tolist().index(3)] == 0.0
     assert errors[0] == pytest.approx(2.0)  # Tr M + Tr N − 2 Tr MN = 1 + 3 − 2
@@ -165,7 +167,11 @@ def sequences(n: int = 12, seed: int = 0) -> tuple[list, list]:
         scale = 10.0 ** rng.uniform(-2, 2)
         signal = np.repeat([0.0, 6, 2, 8], 15) + rng.normal(size=60)
         X.append(scale * signal[:, None])
-        regions = [(0, 12, ml.NO_CHANGE), (12, 18, ml.EXACTLY_ONE), (18, 27, ml.NO_CHANGE)]
+        regions = [
+            (0, 12, ml.problem.NO_CHANGE),
+            (12, 18, ml.problem.EXACTLY_ONE),
+            (18, 27, ml.problem.NO_CHANGE),
+        ]
         known.append(ml.PartialPartition(60, regions=regions[i % 2 :]))
     return X, known
 
@@ -199,10 +205,10 @@ def test_known_regions_hold_and_move_the_penalty() -> None:
     margins = moving.boundary_margins(X, known, tolerance=1)
     for found, ends, fact in zip(margins, moved, known):
         assert np.array_equal(found.change_points, ends)
-        inside = [region for region in fact.regions if region.kind is ml.NO_CHANGE]
+        inside = [region for region in fact.regions if region.kind is ml.problem.NO_CHANGE]
         for region in inside:
             assert np.all(found.gains[region.start + 1 : region.stop] == -np.inf)
-        one = [region for region in fact.regions if region.kind is ml.EXACTLY_ONE]
+        one = [region for region in fact.regions if region.kind is ml.problem.EXACTLY_ONE]
         assert len(found.losses) == len(ends) - 1
         assert all(found.gains[r.start + 1 : r.stop].max() == 0.0 for r in one)
 
@@ -223,7 +229,7 @@ def test_representation_and_full_labels() -> None:
     X = [np.concatenate([rng.normal(0, s, 300) for s in (1, 3, 1)])[:, None] for _ in range(6)]
     y = [np.repeat([0, 1, 0], 300)] * 6
     plain = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, y)
-    moments = ml.PenaltyLearner(ml.HermiteMoments(5), CONSTANT).fit(X, y)
+    moments = ml.PenaltyLearner(ml.views.HermiteMoments(5), CONSTANT).fit(X, y)
     assert moments.score(X, y) > plain.score(X, y) + 0.5
     assert moments.components_.shape == (5, 5)
 
@@ -236,8 +242,11 @@ def test_errors_in_one_sentence() -> None:
     with pytest.raises(ValueError, match="expecting 1 features"):
         fitted.predict(np.zeros((5, 2)))
     with pytest.raises(ValueError, match="names among"):
-        ml.PenaltyLearner(sequence_features=ml.SequenceFeatures(("length",))).fit(X, known)
-    for wrong in (fitted.paths_[:-1], [fitted.paths_[0], ml.segmentation_path(np.zeros((9, 1)))]):
+        ml.PenaltyLearner(sequence_features=ml.views.SequenceFeatures(("length",))).fit(X, known)
+    for wrong in (
+        fitted.paths_[:-1],
+        [fitted.paths_[0], ml.oracles.segmentation_path(np.zeros((9, 1)))],
+    ):
         with pytest.raises(ValueError, match="one path for each of the"):
             ml.PenaltyLearner().fit(X, known, wrong)
 
@@ -252,7 +261,7 @@ def test_sequence_features_by_hand() -> None:
         "log_deviation": np.log(x.std()),
         "log_range": np.log(5),
     }
-    row = ml.SequenceFeatures(tuple(expected)).fit_transform([x])[0]
+    row = ml.views.SequenceFeatures(tuple(expected)).fit_transform([x])[0]
     np.testing.assert_allclose(row, list(expected.values()))
 
 
@@ -260,15 +269,18 @@ def test_counts_are_those_of_the_path() -> None:
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(T, 2)) + 3 * np.repeat([0, 1, 0, 2], T // 4)[:, None] for T in (40, 80)]
     shape, logs = SlidingMoments(3, scale="noise"), (-1.0, 0.5, 2.0, 4.0, 9.0)
-    rows = ml.SegmentCounts(logs, shape, min_size=3).fit_transform(X)
+    rows = ml.estimators.SegmentCounts(logs, shape, min_size=3).fit_transform(X)
     for row, x in zip(rows, X):
-        path = ml.segmentation_path(shape.fit_transform(x), (0.1, 1e5), min_size=3)
+        path = ml.oracles.segmentation_path(shape.fit_transform(x), (0.1, 1e5), min_size=3)
         expected = [len(path.at(np.exp(log))) for log in logs]
         np.testing.assert_allclose(np.exp(row), expected)
     assert len(set(rows[0])) >= 4
-    assert list(ml.SegmentCounts((0.5, 2)).get_feature_names_out()) == ["segments0.5", "segments2"]
+    assert list(ml.estimators.SegmentCounts((0.5, 2)).get_feature_names_out()) == [
+        "segments0.5",
+        "segments2",
+    ]
     with pytest.raises(ValueError, match="log_penalties from -200 to 200"):
-        ml.SegmentCounts((1e3,)).fit(X)
+        ml.estimators.SegmentCounts((1e3,)).fit(X)
 
 
 def test_paths_known_from_before_change_nothing() -> None:

@@ -34,11 +34,11 @@ class Failing:
         return super().__call__(*args, **options)
 
 
-class FailingChangePoints(Failing, ml.ChangePoints):
+class FailingChangePoints(Failing, ml.oracles.ChangePoints):
     pass
 
 
-class FailingRelaxation(Failing, ml.SpectralRelaxation):
+class FailingRelaxation(Failing, ml.oracles.SpectralRelaxation):
     pass
 
 
@@ -47,7 +47,7 @@ class FailingRelaxation(Failing, ml.SpectralRelaxation):
     [
         (ml.ChangePointMetricLearner(), FailingChangePoints),
         (ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((np.ptp,))), FailingChangePoints),
-        (ml.ChangePointMetricLearnerCV(strengths=2, cv=2), FailingChangePoints),
+        (ml.estimators.ChangePointMetricLearnerCV(strengths=2, cv=2), FailingChangePoints),
         (ml.ClusteringMetricLearner(), FailingRelaxation),
     ],
     ids=["change-points", "feature penalty", "cross-validation", "clustering"],

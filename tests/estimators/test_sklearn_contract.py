@@ -40,7 +40,7 @@ COARSE = ml.BundleDual(tolerance=0.1)
 CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
     (ml.ChangePointMetricLearner(solver=COARSE), WEIGHTED, 40),
     (ml.ClusteringMetricLearner(solver=COARSE), WEIGHTED, 40),
-    (ml.WhitenedClusteringLearner(solver=COARSE), WEIGHTED, 40),
+    (ml.estimators.WhitenedClusteringLearner(solver=COARSE), WEIGHTED, 40),
     (baselines.Euclidean(), REFUSED, 35),
     (baselines.PrincipalComponents(2), REFUSED, 35),
     (baselines.RelevantComponents(contiguous=False), REFUSED, 35),
@@ -86,14 +86,16 @@ def fitted() -> ml.ChangePointMetricLearner:
 REACHED: list[tuple[BaseEstimator, dict[str, float]]] = [
     (ml.ChangePointMetricLearner(), {"regularizer__strength": 7.0, "min_size": 4}),
     (
-        ml.ChangePointMetricLearner(regularizer=ml.L1(0.5), solver=ml.ProjectedSubgradient()),
+        ml.ChangePointMetricLearner(
+            regularizer=ml.L1(0.5), solver=ml.solvers.ProjectedSubgradient()
+        ),
         {"solver__tolerance": 0.5, "solver__step_rule__relaxation": 0.25},
     ),
-    (ml.ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
-    (ml.ClusteringMetricLearner(oracle=ml.Averaged()), {"oracle__search__max_passes": 7}),
+    (ml.estimators.ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
+    (ml.ClusteringMetricLearner(oracle=ml.oracles.Averaged()), {"oracle__search__max_passes": 7}),
     (ml.NormalizedCutMetricLearner(), {"solver__solver__max_rounds": 3}),
     (ml.WhitenedMetricLearner(), {"regularizer__strength": 0.5, "view__shrinkage": 0.3}),
-    (ml.WhitenedClusteringLearner(), {"n_init": 3, "view__between": 0.2}),
+    (ml.estimators.WhitenedClusteringLearner(), {"n_init": 3, "view__between": 0.2}),
 ]
 
 
@@ -118,7 +120,9 @@ def test_component_and_its_parameter_at_once() -> None:
 @pytest.mark.parametrize("name", ["strength", "regularizer__weight", "solver__step_rule__x"])
 def test_unknown_parameters_are_refused(name) -> None:
     with pytest.raises(ValueError, match="Invalid parameter"):
-        ml.ChangePointMetricLearner(solver=ml.ProjectedSubgradient()).set_params(**{name: 1.0})
+        ml.ChangePointMetricLearner(solver=ml.solvers.ProjectedSubgradient()).set_params(
+            **{name: 1.0}
+        )
 
 
 # Model selection over a list of sequences

@@ -108,7 +108,7 @@ def test_more_states_than_segments_are_warned_of(learner) -> None:
 def test_weights_of_dp_means_are_repetitions() -> None:
     random = np.random.default_rng(1)
     X, sizes = random.normal(size=(12, 2)), random.integers(1, 6, size=12)
-    weighted = ml.DPMeans(6.0, order="farthest-first").fit(X, sample_weight=sizes)
+    weighted = ml.clusterers.DPMeans(6.0, order="farthest-first").fit(X, sample_weight=sizes)
     labels = weighted.labels_
     repeated = np.repeat(X, sizes, axis=0)
     objective = ml.clusterers.penalized_kmeans_objective(repeated, np.repeat(labels, sizes), 6.0)
@@ -116,4 +116,4 @@ def test_weights_of_dp_means_are_repetitions() -> None:
     centers = [np.average(X[labels == k], axis=0, weights=sizes[labels == k]) for k in set(labels)]
     np.testing.assert_allclose(weighted.cluster_centers_, centers)
     with pytest.raises(ValueError, match="one sample_weight above zero for each of the 12"):
-        ml.DPMeans().fit(X, sample_weight=sizes[:3])
+        ml.clusterers.DPMeans().fit(X, sample_weight=sizes[:3])

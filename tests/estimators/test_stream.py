@@ -64,7 +64,7 @@ def chunks_of(rng: np.random.Generator, X: Any) -> Iterator[Any]:
         begin += size
 
 
-def streamed(stream: ml.SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
+def streamed(stream: ml.estimators.SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
     """All segments that a stream returns."""
     parts = [*map(stream.push, chunks), stream.finish()]
     names = None
@@ -74,7 +74,7 @@ def streamed(stream: ml.SegmenterStream, chunks: Any) -> tuple[list[int], Any]:
 
 
 def one_by_one(
-    stream: ml.SegmenterStream, X: np.ndarray, check: Callable[[int, list[int]], None]
+    stream: ml.estimators.SegmenterStream, X: np.ndarray, check: Callable[[int, list[int]], None]
 ) -> tuple[list[int], list[int]]:
     """Ends of segments, and after how many samples each was told; a limit is told of once."""
     found, late = [], []
@@ -207,7 +207,7 @@ def test_pending(learner) -> None:
         assert [*committed, *pending.ends.tolist()] == batch.tolist()
         start = committed[-1] if committed else 0
         form = LowRankForm(X[start : t + 5] @ learner.components_.T).shifted(-learner.penalty_)
-        margins = ml.boundary_margins(form)
+        margins = ml.oracles.boundary_margins(form)
         np.testing.assert_allclose(pending.losses, margins.losses, rtol=1e-6, atol=1e-9)
 
 
@@ -254,9 +254,9 @@ class Jump:
     "features",
     [
         (Jump(),),
-        (ml.SequenceFeatures(("log_noise", "log_spread", "log_range"), window=20),),
-        (ml.BoundaryFeatures((3, 8), ("mean", "deviation"), unit="data"),),
-        (Jump(), ml.SequenceFeatures(window=7), ml.BoundaryFeatures((4,), unit="data")),
+        (ml.views.SequenceFeatures(("log_noise", "log_spread", "log_range"), window=20),),
+        (ml.views.BoundaryFeatures((3, 8), ("mean", "deviation"), unit="data"),),
+        (Jump(), ml.views.SequenceFeatures(window=7), ml.views.BoundaryFeatures((4,), unit="data")),
     ],
     ids=["own", "of the samples before", "of windows on both sides", "all"],
 )
@@ -323,15 +323,17 @@ def test_refusals(learner) -> None:
     for name, value, message in [
         ("score_", score.at(None), "tune_penalty, or fit with n_segments=None"),
         ("score_", score.at(1.0, "variance"), "tune_penalty without unit"),
-        ("oracle", ml.SummedArea(), r"ChangePoints\(\) or None as oracle"),
+        ("oracle", ml.oracles.SummedArea(), r"ChangePoints\(\) or None as oracle"),
     ]:
         setattr(kept, name, value)
         with pytest.raises(ValueError, match=message):
             kept.stream()
         kept.score_ = score
-    kept.oracle = ml.ChangePoints()
+    kept.oracle = ml.oracles.ChangePoints()
     kept.stream()
-    penalized = ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.BoundaryFeatures((5,)),)))
+    penalized = ml.ChangePointMetricLearner(
+        penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((5,)),))
+    )
     with pytest.raises(ValueError, match=r"reach tells, got Bound.*unit=.data"):
         penalized.fit(X, y).stream()
     with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):

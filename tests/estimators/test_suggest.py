@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
-from metriclearn import (
-    NO_CHANGE,
-    ChangePointMetricLearner,
-    PartialPartition,
-    Region,
-    labeled_stretches,
-    suggest,
-)
+from metriclearn import ChangePointMetricLearner, PartialPartition, Region, suggest
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators import labeled_stretches
+from metriclearn.problem import NO_CHANGE
 
 STRATEGIES = ["combined", "margin", "diversity", "random", "leftmost"]
 

@@ -38,10 +38,10 @@ def drawn(reference, strength: float) -> ml.WhitenedMetricLearner:
 
 def clustering_learner(
     strength: float = 1.0, shrinkage: float = 0.0
-) -> ml.WhitenedClusteringLearner:
-    return ml.WhitenedClusteringLearner(
+) -> ml.estimators.WhitenedClusteringLearner:
+    return ml.estimators.WhitenedClusteringLearner(
         regularizer=ml.SquaredFrobenius(strength),
-        oracle=ml.SpectralRelaxation(),
+        oracle=ml.oracles.SpectralRelaxation(),
         view=Whiten(shrinkage),
         verbose=False,
         random_state=0,
@@ -182,7 +182,9 @@ def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> No
     assert_allclose(weighted, repeated, atol=1e-3 * np.abs(repeated).max())
 
 
-@pytest.mark.parametrize("learner", [ml.WhitenedClusteringLearner(), ml.ClusteringMetricLearner()])
+@pytest.mark.parametrize(
+    "learner", [ml.estimators.WhitenedClusteringLearner(), ml.ClusteringMetricLearner()]
+)
 def test_samples_that_are_a_cluster_each_ask_for_no_metric(learner) -> None:
     learned = clone(learner).fit(np.random.default_rng(0).normal(size=(24, 3)), np.arange(24))
     assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
@@ -197,7 +199,7 @@ REFERENCES = {
 
 def toward(strength: float, reference, X=IRIS, y=SPECIES) -> np.ndarray:
     view = Whiten() if reference is None else Metric(reference)
-    learner = ml.WhitenedClusteringLearner(view=view, toward=strength)
+    learner = ml.estimators.WhitenedClusteringLearner(view=view, toward=strength)
     learner.set_params(solver__tolerance=1e-4)
     return learner.fit(X, y).get_mahalanobis_matrix()
 
@@ -212,7 +214,7 @@ def test_large_strengths_toward_a_reference_give_it_and_small_ones_a_lower_risk(
     assert_allclose(learned, scale * expected, atol=1e-3 * np.abs(learned).max())
     risks, view = [], Whiten() if reference is None else Metric(reference)
     for strength in (1e5, 1.0, 1e-2):
-        model = ml.WhitenedClusteringLearner(view=view, toward=strength)
+        model = ml.estimators.WhitenedClusteringLearner(view=view, toward=strength)
         statement = model.stated(model.read(IRIS, SPECIES))
         solution = model.fit(IRIS, SPECIES).solution_
         risks.append(solution.objective - statement.problem.terms(solution.w))

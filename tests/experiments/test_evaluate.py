@@ -8,8 +8,9 @@ import pytest
 from experiments.evaluate import score
 from experiments.harness.comparison import fingerprints
 from experiments.harness.results import read_results
-from metriclearn import ChangePointMetricLearner, DPMeans, Segmenter, save
+from metriclearn import ChangePointMetricLearner, Segmenter, save
 from metriclearn.baselines import Euclidean, TunedSegmenter
+from metriclearn.clusterers import DPMeans
 from metriclearn.datasets import LabeledSequences, make_change_points, save_files
 from tests.experiments.command import call, failure
 

@@ -8,7 +8,8 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from metriclearn import ChangePointMetricLearner, FeaturePenalty, SequenceFeatures
+from metriclearn import ChangePointMetricLearner, FeaturePenalty
+from metriclearn.views import SequenceFeatures
 from tests.integrations.series import labeled_series
 
 pytest.importorskip("skchange", reason="skchange is not installed; make integrations runs these")

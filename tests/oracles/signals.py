@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from metriclearn import LowRankForm, Partition
+from metriclearn import Partition
+from metriclearn.problem import LowRankForm
 from tests.exhaustive import dense_form
 
 ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0)

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import ConstrainedChangePoints, LowRankForm, Partition
+from metriclearn import Partition
+from metriclearn.oracles import ConstrainedChangePoints
 from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, block_means, segmentation_values

@@ -23,7 +23,7 @@ def test_equals_enumeration(T) -> None:
     for case in range(200):
         form, A, min_size = draw_case(rng, T, case % 4)
         for K in (None, *range(1, T // min_size + 1)):
-            answer = ml.ChangePoints(min_size)(form, K)
+            answer = ml.oracles.ChangePoints(min_size)(form, K)
             best, winners = best_segmentation(A, K, min_size)
             assert tuple(answer.change_points) in winners
             assert form.at(answer) == pytest.approx(best, rel=1e-9, abs=1e-9)
@@ -37,8 +37,8 @@ def test_equals_algorithm_1(known) -> None:
         T = int(rng.integers(9, 60)) if case % 5 else int(rng.integers(60, 201))
         form, A, min_size = draw_case(rng, T, case % 4)
         K = int(rng.integers(1, min(T // min_size, 40) + 1)) if known else None
-        answer = ml.ChangePoints(min_size)(form, K)
-        reference = ml.SummedArea(min_size)(ml.DenseForm(A), K)
+        answer = ml.oracles.ChangePoints(min_size)(form, K)
+        reference = ml.oracles.SummedArea(min_size)(ml.problem.DenseForm(A), K)
         assert np.min(answer.sizes) >= min_size
         assert answer.n_clusters == (K or answer.n_clusters)
         means = block_means(A)
@@ -48,15 +48,15 @@ def test_equals_algorithm_1(known) -> None:
             assert answer == reference
 
 
-def values_of_every_count(form: ml.LowRankForm, min_size: int) -> list[float]:
+def values_of_every_count(form: ml.problem.LowRankForm, min_size: int) -> list[float]:
     """V(K) for every possible K, equal to the values of Algorithm 1."""
     values = []
     for K in range(1, form.n_samples // min_size + 1):
-        answer = ml.ChangePoints(min_size)(form, K)
+        answer = ml.oracles.ChangePoints(min_size)(form, K)
         assert answer.n_clusters == K
         assert answer.sizes.min() >= min_size
         values.append(form.at(answer))
-        reference = form.at(ml.SummedArea(min_size)(form, K))
+        reference = form.at(ml.oracles.SummedArea(min_size)(form, K))
         assert values[-1] == pytest.approx(reference, rel=1e-10, abs=1e-9)
     return values
 
@@ -66,7 +66,7 @@ def values_of_every_count(form: ml.LowRankForm, min_size: int) -> list[float]:
 def test_every_count_of_noise(weight, min_size) -> None:
     """On noise no penalty leads to most counts."""
     Z = np.random.default_rng(7).normal(size=(60, 2))
-    form = ml.LowRankForm(Z).plus(ml.Partition.from_change_points([10, 25, 60]), weight)
+    form = ml.problem.LowRankForm(Z).plus(ml.Partition.from_change_points([10, 25, 60]), weight)
     values = values_of_every_count(form, min_size)
     assert np.sum(np.diff(values, 2) > 1e-9) >= 3  # not concave: these are below the hull
 
@@ -76,13 +76,13 @@ def test_every_count_of_noise(weight, min_size) -> None:
 def test_counts_of_a_wide_signal(offset, min_size) -> None:
     """Every K is as good as Algorithm 1's, also where the common offset is large."""
     Z = np.random.default_rng(3).normal(size=(90, 70)) + np.arange(90)[:, None] // 30 + offset
-    form, plain = ml.LowRankForm(Z), ml.LowRankForm(Z - offset)
+    form, plain = ml.problem.LowRankForm(Z), ml.problem.LowRankForm(Z - offset)
     for K in (1, 3, 9, 29, 30):
-        answer = ml.ChangePoints(min_size)(form, K)
+        answer = ml.oracles.ChangePoints(min_size)(form, K)
         assert answer.n_clusters == K
         assert answer.sizes.min() >= min_size
         assert plain.at(answer) == pytest.approx(
-            plain.at(ml.SummedArea(min_size)(plain, K)), rel=1e-9
+            plain.at(ml.oracles.SummedArea(min_size)(plain, K)), rel=1e-9
         )
 
 
@@ -93,20 +93,20 @@ def test_largest_count_when_the_truth_has_it_too(T, min_size, scale, weight) -> 
     """−κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size."""
     truth = ml.Partition.from_change_points(np.arange(min_size, T + 1, min_size))
     Z = np.random.default_rng(T).normal(size=(T, 1))
-    form = ml.LowRankForm(scale * Z).plus(truth, weight)
+    form = ml.problem.LowRankForm(scale * Z).plus(truth, weight)
     values_of_every_count(form, min_size)
-    assert ml.ChangePoints(min_size)(form, T // min_size) == truth
+    assert ml.oracles.ChangePoints(min_size)(form, T // min_size) == truth
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda Z: ml.LowRankForm(Z.astype(np.float32)),
-        lambda Z: ml.LowRankForm(np.asfortranarray(Z)),
-        lambda Z: ml.LowRankForm(np.repeat(Z, 2, axis=0)[::2]),
-        lambda Z: ml.LowRankForm(np.repeat(Z, 2, axis=1)[:, ::2]),
-        lambda Z: ml.LowRankForm(Z.astype(np.int64)),
-        lambda Z: ml.LowRankForm(cumulative=ml.LowRankForm(Z).cumulative),
+        lambda Z: ml.problem.LowRankForm(Z.astype(np.float32)),
+        lambda Z: ml.problem.LowRankForm(np.asfortranarray(Z)),
+        lambda Z: ml.problem.LowRankForm(np.repeat(Z, 2, axis=0)[::2]),
+        lambda Z: ml.problem.LowRankForm(np.repeat(Z, 2, axis=1)[:, ::2]),
+        lambda Z: ml.problem.LowRankForm(Z.astype(np.int64)),
+        lambda Z: ml.problem.LowRankForm(cumulative=ml.problem.LowRankForm(Z).cumulative),
     ],
     ids=["float32", "fortran", "every-other-row", "every-other-column", "integers", "sums"],
 )
@@ -114,16 +114,18 @@ def test_memory_layouts_and_types(change) -> None:
     rng = np.random.default_rng(13)
     Z = rng.integers(-5, 6, (80, 3)).astype(float)
     Z += np.repeat(rng.integers(-9, 10, (4, 3)), 20, axis=0)
-    expected = ml.ChangePoints(2)(ml.LowRankForm(Z, shift=-30.0))
-    assert ml.ChangePoints(2)(change(Z).shifted(-30.0)) == expected
-    assert ml.ChangePoints(2)(change(Z), 5) == ml.ChangePoints(2)(ml.LowRankForm(Z), 5)
+    expected = ml.oracles.ChangePoints(2)(ml.problem.LowRankForm(Z, shift=-30.0))
+    assert ml.oracles.ChangePoints(2)(change(Z).shifted(-30.0)) == expected
+    assert ml.oracles.ChangePoints(2)(change(Z), 5) == ml.oracles.ChangePoints(2)(
+        ml.problem.LowRankForm(Z), 5
+    )
 
 
 COUNT = "needs n_clusters=None or a whole number of at least 1"
 SIZE = "needs a whole min_size of at least 1"
 
 
-@pytest.mark.parametrize("oracle", [ml.ChangePoints, ml.SummedArea])
+@pytest.mark.parametrize("oracle", [ml.oracles.ChangePoints, ml.oracles.SummedArea])
 @pytest.mark.parametrize(
     ("K", "min_size", "message"),
     [
@@ -136,15 +138,15 @@ SIZE = "needs a whole min_size of at least 1"
 )
 def test_impossible_requests(oracle, K, min_size, message) -> None:
     with pytest.raises(ValueError, match=f"{oracle.__name__} {message}"):
-        oracle(min_size=min_size)(ml.LowRankForm(np.zeros((8, 1))), K)
+        oracle(min_size=min_size)(ml.problem.LowRankForm(np.zeros((8, 1))), K)
 
 
 def test_forms_it_cannot_segment() -> None:
     with pytest.raises(TypeError, match="needs a LowRankForm, got DenseForm; use the SummedArea"):
-        ml.ChangePoints()(ml.DenseForm(np.eye(4)))
+        ml.oracles.ChangePoints()(ml.problem.DenseForm(np.eye(4)))
     scattered = ml.Partition.from_labels([0, 1, 0, 1])
     with pytest.raises(ValueError, match="needs contiguous clusters"):
-        ml.ChangePoints()(ml.LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0))
+        ml.oracles.ChangePoints()(ml.problem.LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0))
 
 
 def one_feature(rng: np.random.Generator, kind: str, T: int) -> np.ndarray:
@@ -185,7 +187,7 @@ def test_features_have_the_best_of_all_starts_to_the_last_bit(kind, offset) -> N
     for case in range(examples(200)):
         T, r = int(rng.integers(1, 40)), int(rng.integers(1, 7))
         Z = np.column_stack([one_feature(rng, kind, T) for _ in range(r)]) + offset
-        form = ml.LowRankForm(Z)
+        form = ml.problem.LowRankForm(Z)
         if case % 4 == 0:
             form = form.plus(random_segmentation(rng, T), 2.0)
         problem = PenalizedSegmentation(form, min(T, int(rng.integers(1, 6))))
@@ -236,7 +238,7 @@ LONG_SIGNALS = {
 def test_long_signals_of_every_kind(name, weight, min_size) -> None:
     """Enough starts for the blocks and checkpoints of the program to matter."""
     rng = np.random.default_rng(15)
-    form = ml.LowRankForm(LONG_SIGNALS[name](rng, 2000))
+    form = ml.problem.LowRankForm(LONG_SIGNALS[name](rng, 2000))
     problem = PenalizedSegmentation(form.plus(random_segmentation(rng, 2000), weight), min_size)
     for penalty in (4.0, 40.0):
         found = problem.best(penalty)[0]
@@ -247,7 +249,7 @@ def test_long_signals_of_every_kind(name, weight, min_size) -> None:
 def test_long_signals_with_penalties_of_positions(name) -> None:
     """Penalties of either sign, small and large, in a sequence with enough starts for levels."""
     rng = np.random.default_rng(16)
-    form = ml.LowRankForm(LONG_SIGNALS[name](rng, 1500))
+    form = ml.problem.LowRankForm(LONG_SIGNALS[name](rng, 1500))
     for scale in (1.0, 30.0, 1e4):
         penalties = scale * rng.uniform(-1.0, 1.0, 1501)
         problem = PenalizedSegmentation(ChargedForm(form, penalties=penalties))
@@ -267,6 +269,6 @@ def test_penalties_of_the_order_of_the_loss(penalty, n_segments) -> None:
         means = jump * np.roll(rng.normal(size=(n_segments, r))[truth.labels], moved, axis=0)
         Z = (means + rng.normal(size=(T, r))) * np.sqrt(penalty / (2 * r * np.log(T)))
         for min_size in (1, 4):
-            problem = PenalizedSegmentation(ml.LowRankForm(Z).plus(truth, 2.0), min_size)
+            problem = PenalizedSegmentation(ml.problem.LowRankForm(Z).plus(truth, 2.0), min_size)
             found = problem.best(penalty - 1.0)[0]
             assert found.tobytes() == best_of_all_starts(problem, penalty - 1.0).tobytes()

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from metriclearn import DenseForm, LowRankForm, PartialPartition, Partition
+from metriclearn import PartialPartition, Partition
 from metriclearn.oracles.completion import ConstrainedKMeans, spectral_completion
+from metriclearn.problem import DenseForm, LowRankForm
 from tests.exhaustive import all_partitions
 
 

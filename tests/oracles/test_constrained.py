@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import ChangePoints, ConstrainedChangePoints, LowRankForm, Partition
+from metriclearn import Partition
+from metriclearn.oracles import ChangePoints, ConstrainedChangePoints
+from metriclearn.problem import LowRankForm
 from metriclearn.problem.charges import charge
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.partial_labels import PartialPartition, fewest_changes

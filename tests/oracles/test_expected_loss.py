@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn import FrobeniusLoss, Partition
+from metriclearn import Partition
 from metriclearn.oracles.expected_loss import best_clustering, best_consensus
+from metriclearn.problem import FrobeniusLoss
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partial_labels import PartialPartition
@@ -139,7 +140,7 @@ def test_form_is_the_expected_loss() -> None:
         assert form.shifted(0.5).at(M) == pytest.approx(form.at(M) + 0.5 * M.n_clusters)
         assert form.shifted(0.5).expected_loss(M) == pytest.approx(mean, abs=1e-12)
     best = min(map(form.expected_loss, every))
-    found = ml.LocalSearch()(form.low_rank())
+    found = ml.oracles.LocalSearch()(form.low_rank())
     assert form.expected_loss(found) == pytest.approx(best)
 
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metriclearn import NO_CHANGE, ChangePoints, LowRankForm, PartialPartition, Partition, Region
+from metriclearn import PartialPartition, Partition, Region
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
+from metriclearn.oracles import ChangePoints
+from metriclearn.problem import NO_CHANGE, LowRankForm
 from metriclearn.problem.forms import center, cumulative_sums
 
 PROGRAM = """

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import BoundaryMargins, ChangePoints, LowRankForm, Partition, boundary_margins
+from metriclearn import Partition
+from metriclearn.oracles import BoundaryMargins, ChangePoints, boundary_margins
+from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, Region

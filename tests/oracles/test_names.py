@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundary_margins
+from metriclearn import Partition
+from metriclearn.oracles import ConstrainedChangePoints, boundary_margins
 from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.problem import LowRankForm
 from metriclearn.problem.charges import charge
 from metriclearn.problem.forms import cumulative_sums
 from metriclearn.problem.losses import ChargedForm

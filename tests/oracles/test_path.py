@@ -5,14 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metriclearn import (
-    ChangePoints,
-    LowRankForm,
-    PartialPartition,
-    Partition,
-    segmentation_path,
-)
+from metriclearn import PartialPartition, Partition
+from metriclearn.oracles import ChangePoints, segmentation_path
 from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import noisy_steps

@@ -14,11 +14,11 @@ from tests.exhaustive import all_segmentations
 STEPS = np.repeat([0.0, 1.0, 0.0, 2.0], 5)[:, None]
 TOO_LARGE = r"needs factors between 1e-120 and 1e120, whose squares can be added, got .*; change"
 ORACLES = [
-    ml.ChangePoints(),
-    ml.ConstrainedChangePoints(),
-    ml.SummedArea(),
-    ml.SpectralRelaxation(),
-    ml.LocalSearch(),
+    ml.oracles.ChangePoints(),
+    ml.oracles.ConstrainedChangePoints(),
+    ml.oracles.SummedArea(),
+    ml.oracles.SpectralRelaxation(),
+    ml.oracles.LocalSearch(),
     ConstrainedKMeans(),
 ]
 
@@ -31,7 +31,7 @@ def test_factors_whose_squares_cannot_be_added_are_refused(oracle: Any, size: fl
     message = TOO_LARGE if np.isfinite(size) else "needs finite numbers, got .* of factors"
     for count in (4, None):
         with pytest.raises(ValueError, match=message):
-            oracle(ml.LowRankForm(Z), count)
+            oracle(ml.problem.LowRankForm(Z), count)
 
 
 @pytest.mark.parametrize("offset", [1e5, 1e8])
@@ -39,11 +39,11 @@ def test_an_offset_changes_no_answer(offset: float) -> None:
     random = np.random.default_rng(0)
     Z = 5.0 * STEPS + 0.1 * random.normal(size=STEPS.shape)
     Z = np.hstack([Z, 2.0 * Z])
-    near, far = ml.LowRankForm(Z), ml.LowRankForm(Z + offset)
-    for oracle in (ml.ChangePoints(), ml.SummedArea(), ml.LocalSearch()):
+    near, far = ml.problem.LowRankForm(Z), ml.problem.LowRankForm(Z + offset)
+    for oracle in (ml.oracles.ChangePoints(), ml.oracles.SummedArea(), ml.oracles.LocalSearch()):
         assert oracle(far, 2) == oracle(near, 2)
     for kept in (False, True):
-        M = ml.SpectralRelaxation(keep_constant=kept)(far, 3).to_array()
+        M = ml.oracles.SpectralRelaxation(keep_constant=kept)(far, 3).to_array()
         values = np.linalg.eigvalsh(M)
         np.testing.assert_allclose(values, np.clip(values, 0.0, 1.0), atol=1e-9)
 
@@ -51,11 +51,13 @@ def test_an_offset_changes_no_answer(offset: float) -> None:
 def test_negative_weights_of_a_truth_are_for_the_summed_area() -> None:
     random = np.random.default_rng(0)
     Z = random.normal(size=(7, 2))
-    form = ml.LowRankForm(Z, ml.Partition.from_change_points([3, 7]), weight=-1.5, shift=-0.5)
+    form = ml.problem.LowRankForm(
+        Z, ml.Partition.from_change_points([3, 7]), weight=-1.5, shift=-0.5
+    )
     with pytest.raises(ValueError, match=r"ChangePoints needs a weight from 0 to .*, got -1\.5"):
-        ml.ChangePoints()(form)
+        ml.oracles.ChangePoints()(form)
     best = max(form.at(ml.Partition.from_change_points(ends)) for ends in all_segmentations(7))
-    assert form.at(ml.SummedArea()(form)) == pytest.approx(best)
+    assert form.at(ml.oracles.SummedArea()(form)) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-20, 1e-16, 1e-12])
@@ -65,11 +67,11 @@ def test_constraints_at_small_scales(size: float, weight: float) -> None:
     for _ in range(30):
         known = ml.PartialPartition(7, change_points=[int(random.integers(1, 7))])
         truth = ml.Partition.from_change_points([int(random.integers(1, 7)), 7])
-        form = ml.LowRankForm(size * random.normal(size=(7, 2))).plus(truth, weight)
+        form = ml.problem.LowRankForm(size * random.normal(size=(7, 2))).plus(truth, weight)
         for count in range(2, 8):
             every = map(ml.Partition.from_change_points, all_segmentations(7, count))
             best = max(form.at(one) for one in every if known.allows(one))
-            value = form.at(ml.ConstrainedChangePoints()(form, count, known))
+            value = form.at(ml.oracles.ConstrainedChangePoints()(form, count, known))
             assert value == pytest.approx(best, abs=1e-9 * (size**2 + weight))
 
 
@@ -77,10 +79,10 @@ def test_a_path_says_down_to_which_penalty_it_is_complete() -> None:
     random = np.random.default_rng(0)
     for _ in range(20):
         Z = (random.normal(size=50) + np.repeat([0, 4, 0, 4, 0], 10))[:, None]
-        path, form = ml.segmentation_path(Z), ml.LowRankForm(Z)
+        path, form = ml.oracles.segmentation_path(Z), ml.problem.LowRankForm(Z)
         lowest = path.penalties[-1, 0]
         for penalty in lowest + np.append(0.0, random.exponential(size=5)):
-            best = ml.ChangePoints()(form.shifted(-penalty))
+            best = ml.oracles.ChangePoints()(form.shifted(-penalty))
             value = form.at(ml.Partition(ends=path.at(penalty))) - penalty * len(path.at(penalty))
             assert value == pytest.approx(form.at(best) - penalty * best.n_clusters)
 
@@ -90,13 +92,13 @@ def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
     random = np.random.default_rng(0)
     noise, steps = 100.0 * random.normal(size=(100, 1)), np.repeat([0.0, 1.0, 0.0, 1.0], 25)
     steps = steps[:, None] + 0.1 * random.normal(size=(100, 1))
-    forms = [ml.LowRankForm(noise), ml.LowRankForm(steps)]
+    forms = [ml.problem.LowRankForm(noise), ml.problem.LowRankForm(steps)]
     truths = [ml.Partition.from_change_points(ends) for ends in ([100], [25, 50, 75, 100])]
     weights = np.array([0.01, 0.99])
     penalty, loss = best_penalty(forms, truths, weights)
 
     def mean_loss(penalty: float) -> float:
-        answers = [ml.ChangePoints()(form.shifted(-penalty)) for form in forms]
+        answers = [ml.oracles.ChangePoints()(form.shifted(-penalty)) for form in forms]
         return float(np.average(list(map(FrobeniusLoss(), answers, truths)), weights=weights))
 
     assert loss == pytest.approx(mean_loss(penalty))

@@ -46,8 +46,8 @@ def test_any_symmetric_matrix_unknown_and_known_count(T) -> None:
         A = (A + A.T) / 2.0 + rng.choice([-2.0, 0.0, 1.0]) * np.eye(T)
         min_size = int(rng.integers(1, T + 1))
         K = None if case % 2 else int(rng.integers(1, T // min_size + 1))
-        form = ml.DenseForm(A)
-        found = ml.SummedArea(min_size)(form, K)
+        form = ml.problem.DenseForm(A)
+        found = ml.oracles.SummedArea(min_size)(form, K)
         best, winners = best_segmentation(A, K, min_size)
         assert form.at(found) == pytest.approx(best, abs=1e-9)
         assert tuple(found.change_points) in winners
@@ -58,7 +58,7 @@ def test_kernel_matrix_with_clear_changes() -> None:
     rng = np.random.default_rng(2)
     x = np.concatenate([rng.normal(size=40) * s for s in (0.1, 4.0, 0.1)])
     K = np.exp(-0.5 * (x[:, None] - x[None, :]) ** 2)
-    found = ml.SummedArea(5)(ml.DenseForm(K), 3)
+    found = ml.oracles.SummedArea(5)(ml.problem.DenseForm(K), 3)
     assert np.abs(found.change_points - [40, 80, 120]).max() <= 2
 
 
@@ -67,9 +67,9 @@ def test_a_learner_learns_with_it_and_keeps_it(parameters, tmp_path) -> None:
     """Any oracle takes the place of ChangePoints, in learning, in predicting and in a file."""
     data = make_change_points(6, 60, 4, 2, (3, 5), random_state=0)
     plain = ml.ChangePointMetricLearner(**parameters).fit(data.sequences, data.labels)
-    learner = ml.ChangePointMetricLearner(oracle=ml.SummedArea(), **parameters)
+    learner = ml.ChangePointMetricLearner(oracle=ml.oracles.SummedArea(), **parameters)
     again = ml.load(ml.save(learner.fit(data.sequences, data.labels), tmp_path / "model.npz"))
-    assert type(again.oracle) is ml.SummedArea
+    assert type(again.oracle) is ml.oracles.SummedArea
     np.testing.assert_allclose(again.components_, plain.components_, atol=1e-9)
     X = [data.sequences[0], data.sequences[1][:50], data.sequences[2][:3]]
     counts = [3, 2, 1] if parameters == {"n_segments": "given"} else None

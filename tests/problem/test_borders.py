@@ -4,19 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from metriclearn import (
-    NO_CHANGE,
-    ChangePoints,
-    ConsensusForm,
-    DenseForm,
-    KnownLoss,
-    LowRankForm,
-    PartialPartition,
-    Partition,
-    Region,
-    SummedArea,
-    boundary_margins,
-)
+from metriclearn import PartialPartition, Partition, Region
+from metriclearn.oracles import ChangePoints, SummedArea, boundary_margins
+from metriclearn.problem import NO_CHANGE, ConsensusForm, DenseForm, KnownLoss, LowRankForm
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.regions import AT_MOST_ONE, ChangeCount

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from metriclearn import DenseForm, LowRankForm, Partition
+from metriclearn import Partition
+from metriclearn.problem import DenseForm, LowRankForm
 from metriclearn.problem.forms import center, cumulative_sums
 from tests.exhaustive import all_partitions, dense_form, equivalence_matrix
 

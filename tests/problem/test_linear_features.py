@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from metriclearn import DiagonalMetric, FullMetric, LinearFeatures, Partition
+from metriclearn import DiagonalMetric, FullMetric, Partition
+from metriclearn.problem import LinearFeatures
 from metriclearn.problem.forms import Samples
 from tests.exhaustive import equivalence_matrix
 

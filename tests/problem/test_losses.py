@@ -5,16 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import (
-    DenseForm,
-    FrobeniusLoss,
-    KnownLoss,
-    LowRankForm,
-    PartialPartition,
-    Partition,
-    best_penalty,
-)
+from metriclearn import PartialPartition, Partition
+from metriclearn.oracles import best_penalty
 from metriclearn.oracles.spectral import SpectralRelaxation
+from metriclearn.problem import DenseForm, FrobeniusLoss, KnownLoss, LowRankForm
 from tests.exhaustive import all_partitions, equivalence_matrix
 
 LOSS = FrobeniusLoss()

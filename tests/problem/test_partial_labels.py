@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Partition, Region
+from metriclearn import PartialPartition, Partition, Region
+from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
 from metriclearn.problem.partial_labels import fewest_changes, partial_labels_of
 from metriclearn.problem.regions import AT_MOST_ONE, KINDS
 from tests.exhaustive import all_segmentations, labels_of

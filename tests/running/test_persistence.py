@@ -35,11 +35,13 @@ SHAPED = make_pipeline(
 )
 SEQUENCES = {
     **{f"{metric}, {term}": LEARNER(metric, term, ml.BundleDual(1e-2)) for metric, term in PAIRS},
-    "constant steps": LEARNER(solver=ml.ProjectedSubgradient(ConstantStep(1e-3), max_rounds=5)),
+    "constant steps": LEARNER(
+        solver=ml.solvers.ProjectedSubgradient(ConstantStep(1e-3), max_rounds=5)
+    ),
     "given": LEARNER(n_segments="given", n_jobs=2, verbose=False),
     "numpy scalars": LEARNER(penalty=np.float64(0.5), min_size=np.int64(2)),
     "nothing learned": LEARNER(regularizer=ml.L1(1e6)),
-    "path of strengths": ml.ChangePointMetricLearnerCV(strengths=3, cv=2, verbose=False),
+    "path of strengths": ml.estimators.ChangePointMetricLearnerCV(strengths=3, cv=2, verbose=False),
     "whitened": ml.WhitenedMetricLearner(),
     "towards a reference": ml.WhitenedMetricLearner(
         view=ml.views.Metric(baselines.PrincipalComponents(3)), toward=1e-2
@@ -48,15 +50,15 @@ SEQUENCES = {
 PENALTIES = {
     "represented": baselines.PenaltyLearner(SHAPED, SequenceFeatures(("log_length",))),
     "counted": baselines.PenaltyLearner(
-        SHAPED, make_union(SequenceFeatures(), ml.SegmentCounts((0.5, 2.0), SHAPED))
+        SHAPED, make_union(SequenceFeatures(), ml.estimators.SegmentCounts((0.5, 2.0), SHAPED))
     ),
     "criterion": baselines.BayesianCriterion(HermiteMoments(2)),
 }
 TABLES = {
     "relaxed": TABLE_LEARNER,
-    "searched": clone(TABLE_LEARNER).set_params(oracle=ml.LocalSearch(), n_clusters=None),
-    "averaged": clone(TABLE_LEARNER).set_params(oracle=ml.Averaged()),
-    "whitened clusters": ml.WhitenedClusteringLearner(),
+    "searched": clone(TABLE_LEARNER).set_params(oracle=ml.oracles.LocalSearch(), n_clusters=None),
+    "averaged": clone(TABLE_LEARNER).set_params(oracle=ml.oracles.Averaged()),
+    "whitened clusters": ml.estimators.WhitenedClusteringLearner(),
     "chunklets": baselines.RelevantComponents(contiguous=False),
     "closed form": baselines.ClosedFormMetric(),
     "neighborhoods": baselines.NeighborhoodComponents(max_iter=5, random_state=0),
@@ -214,7 +216,7 @@ def test_incomplete_or_invented_contents_and_other_formats_are_refused(tmp_path,
 
 
 def test_fractions_are_numbers(tmp_path) -> None:
-    solver = ml.CuttingPlane(stabilization=Fraction(1, 3), tolerance=1e-2)
+    solver = ml.solvers.CuttingPlane(stabilization=Fraction(1, 3), tolerance=1e-2)
     learner = LEARNER(ml.FullMetric(), ml.Trace(Fraction(1, 100)), solver).fit(XS, YS)
     loaded = ml.load(learner.save(tmp_path / "model.npz"))
     assert loaded.regularizer.strength == 0.01

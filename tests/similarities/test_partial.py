@@ -31,7 +31,9 @@ def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
         if len(np.unique(labels[labels >= 0])) < 2:
             continue
         known = NodeLabels.from_labels(labels, problem.owners)
-        form = SimilarityForm(ml.GaussianSimilarity().operator(problem.nodes, np.eye(3)))
+        form = SimilarityForm(
+            ml.similarities.GaussianSimilarity().operator(problem.nodes, np.eye(3))
+        )
         found = complete_nodes(form, None, known)
         assert known.nodes.allows_clusters(found)
         seeded = np.unique(known.columns[known.labeled])
@@ -50,7 +52,7 @@ def test_spans_move_as_one_and_take_a_label() -> None:
     known = NodeLabels.from_labels(labels, same=[(0, 6), (7, 15)])
     assert known.columns.tolist() == [0] * 6 + [-1] * 14 + [1] + [-1] * 9
     nodes = Nodes(random.normal(size=(30, 2)), np.ones(30))
-    form = SimilarityForm(ml.GaussianSimilarity().operator(nodes, np.eye(2)))
+    form = SimilarityForm(ml.similarities.GaussianSimilarity().operator(nodes, np.eye(2)))
     clusters = known.with_completion(complete_nodes(form, None, known)).labels
     assert set(clusters[:6]) == {0}
     assert len(set(clusters[7:15])) == 1
@@ -74,7 +76,7 @@ def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
         np.testing.assert_array_equal(done[labels >= 0], labels[labels >= 0])
     rows = known[0] >= 0  # the score counts what is known
     pair = [ml.Partition.from_labels(y[rows]) for y in (learner.predict(X[0]), known[0])]
-    expected = ml.FrobeniusLoss().squared_norm(*pair)
+    expected = ml.problem.FrobeniusLoss().squared_norm(*pair)
     assert learner.score(X[:1], known[:1]) == pytest.approx(-expected, abs=1e-12)
 
 
@@ -103,7 +105,7 @@ def test_images_with_unlabeled_pixels() -> None:
 def test_neighborhoods_and_given_similarities() -> None:
     pytest.importorskip("skimage")
     X, y = images()
-    similarity = ml.GaussianSimilarity(Neighborhood(15.0))
+    similarity = ml.similarities.GaussianSimilarity(Neighborhood(15.0))
     learner = learner_of(similarity=similarity, features=SMALL)
     learner.fit(X, some_of(y, 0.2))
     assert [done.shape for done in learner.completions_] == [(40, 50)] * 3
@@ -112,7 +114,7 @@ def test_neighborhoods_and_given_similarities() -> None:
     noise = random.uniform(size=(2, 20, 20))
     stack = np.stack([labels[:, None] == labels, *(noise + noise.transpose(0, 2, 1)) / 2])
     known = np.where(np.arange(20) < 8, labels, -1)
-    given = learner_of(similarity=ml.GivenSimilarities())
+    given = learner_of(similarity=ml.similarities.GivenSimilarities())
     given.fit([stack], [known])
     np.testing.assert_array_equal(given.completions_[0], labels)
     assert given.score([stack], [labels]) == 0.0
@@ -130,11 +132,11 @@ def test_full_labels_are_learned_as_ever() -> None:
 def test_an_interrupted_alternation_goes_on(tmp_path: Path) -> None:
     X, y = arrays()
     known, file = some_of(y, 0.25), str(tmp_path / "state.npz")
-    start = Alternation(start=ml.PrincipalStart())
+    start = Alternation(start=ml.estimators.PrincipalStart())
     whole = learner_of(alternation=start).fit(X, known)
-    first = Alternation(2, ml.PrincipalStart(), file)
+    first = Alternation(2, ml.estimators.PrincipalStart(), file)
     learner_of(alternation=first).fit(X, known)
-    rest = Alternation(20, ml.PrincipalStart(), file)
+    rest = Alternation(20, ml.estimators.PrincipalStart(), file)
     resumed = learner_of(alternation=rest).fit(X, known)
     assert len(whole.alternation_) > 2
     np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-5)
@@ -165,6 +167,6 @@ def test_one_known_cluster_is_completed_by_itself() -> None:
     labels = np.array([0, 0, -1, -1, 0])
     known = NodeLabels.from_labels(labels)
     nodes = Nodes(np.random.default_rng(0).normal(size=(5, 2)), np.ones(5))
-    form = SimilarityForm(ml.GaussianSimilarity().operator(nodes, np.eye(2)))
+    form = SimilarityForm(ml.similarities.GaussianSimilarity().operator(nodes, np.eye(2)))
     assert complete_nodes(form, None, known).n_clusters == 1
     assert TopEigenvectors()(form, 1).n_clusters == 1

@@ -30,9 +30,9 @@ def hinge_of(
 ) -> StructuredHinge:
     """The hinge of sequences, as a learner would build it, with the oracle that is given."""
     terms = HingeTerms(
-        ml.LinearFeatures(metric),
-        ml.FrobeniusLoss(),
-        oracle or ml.ChangePoints(min_size),
+        ml.problem.LinearFeatures(metric),
+        ml.problem.FrobeniusLoss(),
+        oracle or ml.oracles.ChangePoints(min_size),
         MetricCone(metric, Xs[0].shape[1], mode == "learned"),
         loss_scale=scale,
         penalty=FIXED_PENALTY if mode == "fixed" else 0.0,

@@ -55,7 +55,9 @@ TINY = ml.Trace(1e-12)
 
 @pytest.mark.parametrize("begin", [0.2, 3.0])
 def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
-    solver = ml.CCCP(ml.FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100)
+    solver = ml.solvers.CCCP(
+        ml.solvers.FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100
+    )
     solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([begin])))
     assert solution.converged
     assert solution.w[0] == pytest.approx(1.0, abs=1e-3)
@@ -67,7 +69,7 @@ def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
     ("factor", "moves"), [(3.0, True), (60.0, True), (1e4, False), (0.0, False)]
 )
 def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> None:
-    solution = ml.CCCP(Overshooting(factor)).minimize(
+    solution = ml.solvers.CCCP(Overshooting(factor)).minimize(
         Problem(Quartic(), TINY, CONE, np.array([0.5]))
     )
     trace = np.array([solution.scale, *solution.trace.objective])
@@ -79,7 +81,11 @@ def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> Non
 @pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()], ids=["diagonal", "full"])
 @pytest.mark.parametrize(
     "inner",
-    [ml.FactorDescent(10), ml.BundleDual(max_rounds=10), ml.ProjectedSubgradient(max_rounds=10)],
+    [
+        ml.solvers.FactorDescent(10),
+        ml.BundleDual(max_rounds=10),
+        ml.solvers.ProjectedSubgradient(max_rounds=10),
+    ],
     ids=["factor", "bundle", "subgradient"],
 )
 @pytest.mark.parametrize("normalized", [False, True])
@@ -88,7 +94,7 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
     hinge = hinge_of(tables, metric, loss_scale=0.05, normalized=normalized)
     cone = MetricCone(metric, 3, learns_penalty=False)
     start = metric.identity(3)
-    solution = ml.CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
+    solution = ml.solvers.CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
     trace = np.array(solution.trace.objective)
     assert np.all(np.diff(trace) <= 1e-9 * np.abs(trace[:-1]))
     at_end = hinge(solution.w).mean + omega.terms(cone)(solution.w)
@@ -96,7 +102,7 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
 
 
 def test_the_best_of_all_starts_is_kept() -> None:
-    solver, starts = ml.CCCP(max_rounds=2), [np.array([x]) for x in (0.01, 2.0, 9.0)]
+    solver, starts = ml.solvers.CCCP(max_rounds=2), [np.array([x]) for x in (0.01, 2.0, 9.0)]
     problem = Problem(Quartic(), TINY, CONE, starts[0])
     solution, objectives = solver.minimize_from(problem, starts)
     alone = [solver.minimize(replace(problem, start=w)) for w in starts]
@@ -110,7 +116,7 @@ def test_the_best_of_all_starts_is_kept() -> None:
 def test_callbacks_see_every_outer_step_and_can_stop_all_starts(rounds: int) -> None:
     starts = [np.array([5.0]), np.array([0.9])]
     (watcher,) = watched_by(lambda progress: progress.round == rounds)
-    solver = ml.CCCP(ml.FactorDescent(4), tolerance=0.0, max_rounds=9)
+    solver = ml.solvers.CCCP(ml.solvers.FactorDescent(4), tolerance=0.0, max_rounds=9)
     problem = Problem(Quartic(), TINY, CONE, starts[0], [watcher])
     solution, objectives = solver.minimize_from(problem, starts)
     assert watcher.solutions == [solution]
@@ -133,7 +139,7 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
             return counted
 
     risk = Interrupted()
-    solver = ml.CCCP(ml.FactorDescent(8), tolerance=0.0, max_rounds=20)
+    solver = ml.solvers.CCCP(ml.solvers.FactorDescent(8), tolerance=0.0, max_rounds=20)
     starts = [np.array([5.0]), np.array([0.1])]
     solution, objectives = solver.minimize_from(Problem(risk, TINY, CONE, starts[0]), starts)
     assert solution.reason == "interrupted"
@@ -145,7 +151,9 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
 def test_resumed_from_checkpoints_of_every_start(tmp_path) -> None:
     starts = [np.array([5.0]), np.array([0.1])]
     problem = Problem(Quartic(), TINY, CONE, starts[0])
-    solver = ml.CCCP(ml.FactorDescent(6), tolerance=1e-8, max_rounds=6, trial_rounds=2)
+    solver = ml.solvers.CCCP(
+        ml.solvers.FactorDescent(6), tolerance=1e-8, max_rounds=6, trial_rounds=2
+    )
     whole, objectives = solver.minimize_from(problem, starts)
     solver.set_params(checkpoint=str(tmp_path / "state.npz"))
     stopping = replace(problem, callbacks=watched_by(lambda progress: progress.round == 2))

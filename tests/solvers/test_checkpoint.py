@@ -14,9 +14,9 @@ from tests.solvers.complete_problem import CompleteProblem, watched_by
 PROBLEM = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
 SOLVERS = [
     ml.BundleDual(1e-8, max_rounds=40, keep_inactive=1),
-    ml.ProjectedSubgradient(tolerance=0.0, max_rounds=25),
-    ml.ProjectedSubgradient(tolerance=0.0, max_rounds=12, batch_size=2),
-    ml.CuttingPlane(tolerance=1e-9, max_rounds=6),
+    ml.solvers.ProjectedSubgradient(tolerance=0.0, max_rounds=25),
+    ml.solvers.ProjectedSubgradient(tolerance=0.0, max_rounds=12, batch_size=2),
+    ml.solvers.CuttingPlane(tolerance=1e-9, max_rounds=6),
 ]
 
 
@@ -36,7 +36,7 @@ def minimize(problem: CompleteProblem, solver=SOLVERS[0], on_round=None, **setti
     ids=["diagonal-learned", "full-fixed", "full-known"],
 )
 def test_resumed_run_equals_the_uninterrupted_one(metric, omega, mode, solver, tmp_path) -> None:
-    if isinstance(solver, ml.CuttingPlane):
+    if isinstance(solver, ml.solvers.CuttingPlane):
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
     problem = CompleteProblem(metric, omega, mode, 0)
     whole = minimize(problem, solver, checkpoint=str(tmp_path / "whole.npz"))

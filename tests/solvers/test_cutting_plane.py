@@ -33,7 +33,7 @@ class Spread:
 
 
 def minimize(problem: CompleteProblem, **settings):
-    solver = ml.CuttingPlane(**{"tolerance": 1e-5, "max_rounds": 300, **settings})
+    solver = ml.solvers.CuttingPlane(**{"tolerance": 1e-5, "max_rounds": 300, **settings})
     return solver.minimize(problem.stated())
 
 
@@ -58,7 +58,7 @@ def test_an_expression_reads_the_metric_in_the_unit_of_the_data() -> None:
     problem = CompleteProblem(ml.DiagonalMetric(), CvxpyTrace(0.02), "learned", 2)
     cone = MetricCone(ml.DiagonalMetric(), 3, True, unit=2.0)
     stated = replace(problem.stated(), cone=cone, regularizer=CvxpyTrace(0.08))
-    solution = ml.CuttingPlane(tolerance=1e-4).minimize(stated)
+    solution = ml.solvers.CuttingPlane(tolerance=1e-4).minimize(stated)
     assert solution.converged
     assert solution.objective == pytest.approx(problem.optimum, abs=2e-4 * solution.scale)
 
@@ -88,7 +88,9 @@ def test_regularizer_infinite_at_no_metric() -> None:
             return 0.01 * (cp.trace(B) - cp.log_det(B))
 
     with pytest.raises(ValueError, match="needs an objective that is finite at the start"):
-        ml.CuttingPlane().minimize(CompleteProblem(ml.FullMetric(), LogDet(), "learned").stated())
+        ml.solvers.CuttingPlane().minimize(
+            CompleteProblem(ml.FullMetric(), LogDet(), "learned").stated()
+        )
 
 
 def test_other_solvers_say_that_they_need_terms() -> None:
@@ -97,7 +99,7 @@ def test_other_solvers_say_that_they_need_terms() -> None:
     ):
         ml.ChangePointMetricLearner(regularizer=Spread()).fit(XS, YS)
     with pytest.raises(ValueError, match="needs a regularizer such as"):
-        ml.ChangePointMetricLearner(regularizer="l1", solver=ml.CuttingPlane()).fit(XS, YS)
+        ml.ChangePointMetricLearner(regularizer="l1", solver=ml.solvers.CuttingPlane()).fit(XS, YS)
 
 
 def test_a_solver_of_choice_and_its_failure() -> None:

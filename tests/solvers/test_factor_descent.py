@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metriclearn import DiagonalMetric, FactorDescent, FullMetric, SquaredFrobenius, Trace
+from metriclearn import DiagonalMetric, FullMetric, SquaredFrobenius, Trace
+from metriclearn.solvers import FactorDescent
 from metriclearn.solvers.base import Cuts, Problem
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 

@@ -23,19 +23,19 @@ pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cv
 # What they reach on every problem below, relative to the objective at the start
 SOLVERS = {
     "bundle": (ml.BundleDual(1e-4, 200), 1e-4),
-    "n-slack, plain": (ml.CuttingPlane(True, 0.0, tolerance=1e-5), 1e-5),
-    "n-slack": (ml.CuttingPlane(tolerance=1e-5), 1e-5),
-    "one-slack": (ml.CuttingPlane(False, 0.5, tolerance=1e-5), 1e-5),
-    "polyak": (ml.ProjectedSubgradient(max_rounds=120), 1e-1),
-    "decreasing": (ml.ProjectedSubgradient(DecreasingStep(), max_rounds=120), 1e-2),
-    "constant": (ml.ProjectedSubgradient(ConstantStep(0.1), max_rounds=120), 1e-1),
-    "stochastic": (ml.ProjectedSubgradient(max_rounds=120, batch_size=2), 1e-1),
+    "n-slack, plain": (ml.solvers.CuttingPlane(True, 0.0, tolerance=1e-5), 1e-5),
+    "n-slack": (ml.solvers.CuttingPlane(tolerance=1e-5), 1e-5),
+    "one-slack": (ml.solvers.CuttingPlane(False, 0.5, tolerance=1e-5), 1e-5),
+    "polyak": (ml.solvers.ProjectedSubgradient(max_rounds=120), 1e-1),
+    "decreasing": (ml.solvers.ProjectedSubgradient(DecreasingStep(), max_rounds=120), 1e-2),
+    "constant": (ml.solvers.ProjectedSubgradient(ConstantStep(0.1), max_rounds=120), 1e-1),
+    "stochastic": (ml.solvers.ProjectedSubgradient(max_rounds=120, batch_size=2), 1e-1),
 }
 STEPPING = [
     ml.BundleDual(1e-9, max_rounds=9),
-    ml.CuttingPlane(tolerance=1e-9, max_rounds=9),
-    ml.ProjectedSubgradient(tolerance=1e-9, max_rounds=9),
-    ml.ProjectedSubgradient(tolerance=1e-9, max_rounds=9, batch_size=2),
+    ml.solvers.CuttingPlane(tolerance=1e-9, max_rounds=9),
+    ml.solvers.ProjectedSubgradient(tolerance=1e-9, max_rounds=9),
+    ml.solvers.ProjectedSubgradient(tolerance=1e-9, max_rounds=9, batch_size=2),
 ]
 EVERY = [*PAIRS, (ml.FullMetric(), ml.SquaredFrobenius(center=0.5))]
 PROBLEM = CompleteProblem(ml.FullMetric(), ml.SquaredFrobenius(1e-3), "learned", 0)
@@ -106,7 +106,7 @@ def test_the_limit_of_a_penalty_is_tight_where_two_cuts_cross() -> None:
     """The risk is max(λ − 0.2, 2 − 3λ). Every mixture of its cuts is 0.35 at the optimum, 0.55."""
     cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
     risk = Planes(np.array([-0.2, 2.0]), np.outer([1.0, -3.0], [0.0, 0.0, 0.0, 1.0]))
-    solver = ml.ProjectedSubgradient(ConstantStep(0.3), tolerance=0.0, max_rounds=60)
+    solver = ml.solvers.ProjectedSubgradient(ConstantStep(0.3), tolerance=0.0, max_rounds=60)
     solution = solver.minimize(Problem(risk, ml.L1(0.3), cone, np.array([0.0, 0.0, 0.0, 0.7])))
     assert solution.lower_bound == pytest.approx(0.35, abs=1e-9)
 
@@ -200,7 +200,7 @@ def test_ctrl_c_in_a_kernel_is_a_keyboard_interrupt() -> None:
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012
             timer.start()
             for X in signals:
-                ml.segmentation_path(X)
+                ml.oracles.segmentation_path(X)
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)

@@ -17,7 +17,9 @@ def fit_and_keep(name: str, checkpoint: Path, out: Path) -> None:
     if name == "Alternation":
         data = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
         labels = [np.where(np.arange(150) < 45, one, -1) for one in data.labels]
-        alternation = ml.Alternation(start=ml.PrincipalStart(4), checkpoint=str(checkpoint))
+        alternation = ml.estimators.Alternation(
+            start=ml.estimators.PrincipalStart(4), checkpoint=str(checkpoint)
+        )
         learner = ml.ChangePointMetricLearner(
             regularizer=ml.L1(1e-3), solver=ml.BundleDual(1e-5), alternation=alternation
         )

@@ -100,4 +100,4 @@ def test_a_strength_out_of_range_is_refused() -> None:
         if omega is LENGTH:
             problem = replace(problem, cone=MetricCone(DIAGONAL, 3, True, 1e31))
         with pytest.raises(ValueError, match="needs a strength from 1e-60 to 1e60"):
-            ml.ProjectedSubgradient().minimize(problem)
+            ml.solvers.ProjectedSubgradient().minimize(problem)

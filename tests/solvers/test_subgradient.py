@@ -2,7 +2,8 @@
 
 import pytest
 
-from metriclearn import FullMetric, ProjectedSubgradient, SquaredFrobenius
+from metriclearn import FullMetric, SquaredFrobenius
+from metriclearn.solvers import ProjectedSubgradient
 from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep, PolyakStep, Situation
 from tests.solvers.complete_problem import CompleteProblem
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metriclearn import BoundaryFeatures
+from metriclearn.views import BoundaryFeatures
 
 
 @pytest.mark.parametrize("h", [1, 3, 7, 19, 20, 50])

@@ -9,8 +9,9 @@ Dirichlet process mixture, which opens a new cluster with some probability.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from metriclearn import DPMeans, GibbsDPMixture
 from metriclearn.clusterers import (
+    DPMeans,
+    GibbsDPMixture,
     assignment_probabilities,
     penalized_kmeans_objective,
     spherical_responsibilities,

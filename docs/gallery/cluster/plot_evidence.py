@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_moons
 
-from metriclearn import EvidenceAccumulation
-from metriclearn.clusterers import coassociation, evidence_accumulation
+from metriclearn.clusterers import EvidenceAccumulation, coassociation, evidence_accumulation
 
 X, y = make_moons(200, noise=0.06, random_state=0)
 order = np.argsort(y, kind="stable")

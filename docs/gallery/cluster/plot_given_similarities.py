@@ -9,7 +9,8 @@ Learning the weights of these matrices is a convex problem (section 5.1 of the p
 import matplotlib.pyplot as plt
 import numpy as np
 
-from metriclearn import DiagonalMetric, GivenSimilarities, NormalizedCutMetricLearner, Trace
+from metriclearn import DiagonalMetric, NormalizedCutMetricLearner, Trace
+from metriclearn.similarities import GivenSimilarities
 
 
 def scene(seed):

@@ -6,11 +6,12 @@ Which colors and textures make two pieces of a picture alike? We learn the simil
 with masks. Normalized cuts then divide a new picture.
 """
 
-from metriclearn import FullMetric, GaussianSimilarity, NormalizedCutMetricLearner, Trace
+from metriclearn import FullMetric, NormalizedCutMetricLearner, Trace
 from metriclearn.datasets import load_example
 from metriclearn.features.media.image import Color, ImageFeatures, Position, Superpixels
 from metriclearn.indices import adjusted_rand_score
 from metriclearn.plots import plot_image_segmentations
+from metriclearn.similarities import GaussianSimilarity
 
 horses = load_example("horses")
 features = ImageFeatures(Superpixels(150), (Color(), Position()))

@@ -10,9 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import PCA
 
-from metriclearn import ClusteringMetricLearner, WhitenedClusteringLearner
+from metriclearn import ClusteringMetricLearner
 from metriclearn.baselines import MMC, ClosedFormMetric, Euclidean, NeighborhoodComponents
 from metriclearn.datasets import load_dataset
+from metriclearn.estimators import WhitenedClusteringLearner
 
 wine = load_dataset("wine")
 half = np.random.default_rng(0).permutation(len(wine)) < 89

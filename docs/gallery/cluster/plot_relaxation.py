@@ -9,7 +9,8 @@ value, and a local search gives a lower bound.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from metriclearn import LocalSearch, LowRankForm, SpectralRelaxation
+from metriclearn.oracles import LocalSearch, SpectralRelaxation
+from metriclearn.problem import LowRankForm
 
 random = np.random.default_rng(0)
 spreads, upper, lower = np.linspace(0.2, 2.5, 12), [], []

@@ -8,16 +8,10 @@ search is exact under these constraints; other boundaries move if this raises th
 
 import numpy as np
 
-from metriclearn import (
-    AT_LEAST_ONE,
-    NO_CHANGE,
-    ChangePoints,
-    ConstrainedChangePoints,
-    LowRankForm,
-    PartialPartition,
-    Region,
-)
+from metriclearn import PartialPartition, Region
+from metriclearn.oracles import ChangePoints, ConstrainedChangePoints
 from metriclearn.plots import plot_segmentation
+from metriclearn.problem import AT_LEAST_ONE, NO_CHANGE, LowRankForm
 
 random = np.random.default_rng(3)
 levels = np.repeat([0.0, 2.0, 0.4, 0.85, 0.2], [60, 50, 60, 20, 60])

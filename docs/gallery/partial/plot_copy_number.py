@@ -9,16 +9,11 @@ of each profile's noise.
 
 import numpy as np
 
-from metriclearn import (
-    EXACTLY_ONE,
-    NO_CHANGE,
-    PartialPartition,
-    PenaltyLearner,
-    Region,
-    segmentation_path,
-)
+from metriclearn import PartialPartition, PenaltyLearner, Region
 from metriclearn.indices import annotation_error
+from metriclearn.oracles import segmentation_path
 from metriclearn.plots import plot_annotations
+from metriclearn.problem import EXACTLY_ONE, NO_CHANGE
 
 
 def profile(seed):

@@ -9,8 +9,9 @@ the labels and learning from them, and its loss counts only the labeled parts.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from metriclearn import Alternation, ChangePointMetricLearner, KnownStart, PrincipalStart
+from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators import Alternation, KnownStart, PrincipalStart
 
 data = make_change_points(4, 300, 30, 4, (5, 8), random_state=0)
 known = [labels.copy() for labels in data.labels]

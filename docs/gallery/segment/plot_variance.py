@@ -9,7 +9,8 @@ the learner finds which moment changes.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from metriclearn import ChangePointMetricLearner, FullMetric, HermiteMoments, SquaredFrobenius
+from metriclearn import ChangePointMetricLearner, FullMetric, SquaredFrobenius
+from metriclearn.views import HermiteMoments
 
 random = np.random.default_rng(0)
 ends = [[60, 150, 240, 300], [90, 160, 300], [50, 130, 220, 300]]

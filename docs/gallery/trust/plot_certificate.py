@@ -8,9 +8,10 @@ the first to close this band. Subgradient steps give a rough result with little 
 
 import warnings
 
-from metriclearn import BundleDual, ChangePointMetricLearner, ProjectedSubgradient
+from metriclearn import BundleDual, ChangePointMetricLearner
 from metriclearn.datasets import make_change_points
 from metriclearn.plots import plot_convergence
+from metriclearn.solvers import ProjectedSubgradient
 
 warnings.simplefilter("ignore")  # the second solver is stopped before it has converged
 data = make_change_points(6, 200, 20, 3, (3, 6), random_state=0)

@@ -8,9 +8,11 @@ losses become probabilities, and a diagram shows whether these are calibrated.
 
 import numpy as np
 
-from metriclearn import ChangePointMetricLearner, LowRankForm, boundary_margins
+from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import make_change_points
+from metriclearn.oracles import boundary_margins
 from metriclearn.plots import expected_calibration_error, plot_margins, plot_reliability
+from metriclearn.problem import LowRankForm
 
 data = make_change_points(30, 200, 12, 2, (4, 8), random_state=0)
 test = make_change_points(20, 200, 12, 2, (4, 8), random_state=1)

@@ -10,8 +10,9 @@ import warnings
 
 import matplotlib.pyplot as plt
 
-from metriclearn import ChangePointMetricLearner, EarlyStopping, ScalarLog
+from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import make_change_points
+from metriclearn.running import EarlyStopping, ScalarLog
 
 warnings.simplefilter("ignore")  # stopped before it has converged, as it is meant to be
 data = make_change_points(12, 200, 40, 4, (4, 7), random_state=0)

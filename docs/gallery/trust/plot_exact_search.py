@@ -8,9 +8,10 @@ these pairs and gives the same result. Both searches maximize ⟨A, M⟩ over al
 
 import time
 
-from metriclearn import ChangePoints, LowRankForm, SummedArea
 from metriclearn.datasets import make_change_points
+from metriclearn.oracles import ChangePoints, SummedArea
 from metriclearn.plots import plot_scaling
+from metriclearn.problem import LowRankForm
 
 sizes, pruned, plain = [200, 400, 800, 1600], [], []
 for size in [50, *sizes]:

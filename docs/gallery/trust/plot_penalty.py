@@ -8,8 +8,10 @@ optimal for some penalty. With labels, this path also gives the penalty with the
 
 import numpy as np
 
-from metriclearn import LowRankForm, Partition, best_penalty, segmentation_path
+from metriclearn import Partition
+from metriclearn.oracles import best_penalty, segmentation_path
 from metriclearn.plots import plot_elbow, plot_segmentation
+from metriclearn.problem import LowRankForm
 
 random = np.random.default_rng(0)
 levels = np.repeat([0.0, 1.5, 0.3, 2.0, 1.0], 60)

@@ -6,13 +6,9 @@ Along a path of strengths, each fit starts from the previous one. Cross-validati
 sequences chooses a strength, as in ``LassoCV``.
 """
 
-from metriclearn import (
-    L1,
-    ChangePointMetricLearner,
-    ChangePointMetricLearnerCV,
-    regularization_path,
-)
+from metriclearn import L1, ChangePointMetricLearner, regularization_path
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators import ChangePointMetricLearnerCV
 
 data = make_change_points(9, 200, 20, 3, (3, 6), random_state=0)
 learner = ChangePointMetricLearnerCV(regularizer=L1(), strengths=8, cv=3)

@@ -83,7 +83,7 @@ def live_segments(
     chunks : iterable of (n, P) arrays
         Features of the recording, n rows at a time.
     max_delay : int, optional
-        The limit of the delay in rows, see :class:`~metriclearn.SegmenterStream`.
+        The limit of the delay in rows, see :class:`~metriclearn.estimators.SegmenterStream`.
     at : callable, optional
         Takes change-points, in order, and returns their times. By default these are in seconds at
         the rate of a Segmenter.

@@ -20,23 +20,15 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
-from metriclearn import (
-    BoundaryMargins,
-    BundleDual,
-    ChangePointMetricLearner,
-    FrobeniusLoss,
-    PartialPartition,
-    Partition,
-    boundary_margins,
-    suggest,
-)
+from metriclearn import BundleDual, ChangePointMetricLearner, PartialPartition, Partition, suggest
 from metriclearn.apps.label_page.project import Annotation, Project, partial_labels
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators import Calibration, uncalibrated
 from metriclearn.indices import match
-from metriclearn.problem import ChargedForm, NameScores, PartialNames, fewest_changes
+from metriclearn.oracles import BoundaryMargins, boundary_margins
+from metriclearn.problem import ChargedForm, FrobeniusLoss, NameScores, PartialNames, fewest_changes
 from metriclearn.running import TimeLimit
 
 _CONTEXT = 24  # rows of context around labeled stretches, also used for learning

@@ -21,9 +21,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Self
 
-from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn import PartialPartition, Region
 from metriclearn.apps.models import UNKNOWN
 from metriclearn.datasets import Segment, named_as, read_segments, recording_files, segments_text
+from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
 from metriclearn.running import locked, reading, replacing, writable
 
 FILE = "metriclearn.json"

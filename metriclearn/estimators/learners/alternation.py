@@ -125,7 +125,8 @@ class KnownStart(BaseEstimator):
 
     Examples
     --------
-    >>> from metriclearn import Alternation, ChangePointMetricLearner, KnownStart
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.estimators import Alternation, KnownStart
     >>> learner = ChangePointMetricLearner(alternation=Alternation(start=KnownStart()))
     """
 

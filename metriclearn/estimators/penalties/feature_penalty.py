@@ -88,7 +88,8 @@ class FeaturePenalty(ComponentParameters):
 
     Examples
     --------
-    >>> from metriclearn import ChangePointMetricLearner, FeaturePenalty, SequenceFeatures
+    >>> from metriclearn import ChangePointMetricLearner, FeaturePenalty
+    >>> from metriclearn.views import SequenceFeatures
     >>> from metriclearn.datasets import make_change_points
     >>> data = make_change_points(3, 100, 5, 2, (3, 4), random_state=0)
     >>> penalty = FeaturePenalty((SequenceFeatures(("log_noise",)),))

@@ -80,7 +80,7 @@ class SegmentCounts(StatelessTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import SegmentCounts
+    >>> from metriclearn.estimators import SegmentCounts
     >>> X = np.repeat([[0.0], [1.0], [9.0]], 20, axis=0)
     >>> np.exp(SegmentCounts((0, 3, 9)).transform([X])).round()
     array([[3., 2., 1.]])
@@ -302,7 +302,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 
         Returns
         -------
-        :class:`~metriclearn.BoundaryMargins`, or a list of them
+        :class:`~metriclearn.oracles.BoundaryMargins`, or a list of them
         """
 
         def program(form: LowRankForm, fact: Any, min_size: int) -> Any:

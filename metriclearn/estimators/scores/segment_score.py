@@ -287,7 +287,7 @@ def tuned_penalty(
     """Find the penalty with the least mean loss, for scores that have the same penalty.
 
     The minimum is exact, except in rare cases with partial labels, see
-    :func:`~metriclearn.best_penalty`.
+    :func:`~metriclearn.oracles.best_penalty`.
 
     Parameters
     ----------

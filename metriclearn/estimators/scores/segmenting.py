@@ -73,7 +73,7 @@ class PlottedSegmenter:
             Parameters of ``predict_change_points``, such as ``n_segments``. With
             ``return_margins=True``, a pale band shows how far each boundary can move while the
             score falls by at most a tenth of the median of ``losses``, see
-            :class:`~metriclearn.BoundaryMargins`.
+            :class:`~metriclearn.oracles.BoundaryMargins`.
 
         See Also
         --------
@@ -219,7 +219,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         Returns
         -------
-        :class:`~metriclearn.BoundaryMargins`, or a list of them
+        :class:`~metriclearn.oracles.BoundaryMargins`, or a list of them
             Margins have ``probabilities`` if :meth:`calibrate` was called with this tolerance for
             the current metric and penalty.
         """
@@ -272,8 +272,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
         The optimal segmentation of a sequence is piecewise constant in λ, and the segmentation path
         contains all pieces. The minimum is therefore exact, except in rare cases with partial
-        labels, see :func:`~metriclearn.best_penalty`. This method changes neither the metric nor
-        the penalties of positions that a ``FeaturePenalty`` has learned. A learner with
+        labels, see :func:`~metriclearn.oracles.best_penalty`. This method changes neither the
+        metric nor the penalties of positions that a ``FeaturePenalty`` has learned. A learner with
         ``n_segments="given"`` has no penalty after ``fit``, but gets one by this method.
 
         Parameters

@@ -51,8 +51,9 @@ class StreamedSegments(NamedTuple):
         The label of each segment, if the segmenter has learned names.
     losses : array (K−1,) or None
         For pending segments, the loss of the change at every end except the last: how much lower
-        the best score is without this change, as in :class:`~metriclearn.BoundaryMargins`. Changes
-        that are already final are kept in this comparison.
+        the best score is without this change, as in
+        :class:`~metriclearn.oracles.BoundaryMargins`. Changes that are already final are kept in
+        this comparison.
 
     See Also
     --------

@@ -316,7 +316,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
 
     Examples
     --------
-    >>> from metriclearn import ChangePointMetricLearnerCV
+    >>> from metriclearn.estimators import ChangePointMetricLearnerCV
     >>> from metriclearn.datasets import make_change_points
     >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
     >>> learner = ChangePointMetricLearnerCV(strengths=5, cv=3).fit(data.sequences, data.labels)

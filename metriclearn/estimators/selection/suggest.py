@@ -59,7 +59,7 @@ class Suggestion(NamedTuple):
 
     Examples
     --------
-    >>> from metriclearn import Suggestion
+    >>> from metriclearn.estimators import Suggestion
     >>> Suggestion(recording=0, start=100, stop=150, gain=1.0).start
     100
     """
@@ -181,7 +181,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import labeled_stretches
+    >>> from metriclearn.estimators import labeled_stretches
     >>> X, y = np.zeros((10, 2)), np.array([0, 0, 0, 1, 1, -1, -1, -1, -1, -1])
     >>> arrays, truths = labeled_stretches([X], [y])
     >>> arrays[0].shape, truths[0].change_points.tolist()

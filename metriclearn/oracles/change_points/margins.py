@@ -97,7 +97,8 @@ class BoundaryMargins:
     Examples
     --------
     >>> import numpy as np
-    >>> from metriclearn import LowRankForm, boundary_margins
+    >>> from metriclearn.oracles import boundary_margins
+    >>> from metriclearn.problem import LowRankForm
     >>> margins = boundary_margins(LowRankForm(np.repeat([[0.0], [2.0]], 5, axis=0)).shifted(-1.0))
     >>> margins.change_points.tolist(), margins.losses.round(1).tolist()
     ([5, 10], [3.0])

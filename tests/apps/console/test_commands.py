@@ -133,10 +133,10 @@ def test_info_tells_what_it_is(model: Path, console: Console) -> None:
     ("estimator", "sentence"),
     [
         (ml.ChangePointMetricLearner(), "ChangePointMetricLearner without a metric"),
-        (make_pipeline(ml.HermiteMoments(2)), "HermiteMoments without a metric"),
+        (make_pipeline(ml.views.HermiteMoments(2)), "HermiteMoments without a metric"),
         (
             make_pipeline(
-                ml.HermiteMoments(2),
+                ml.views.HermiteMoments(2),
                 ml.ChangePointMetricLearner(),
             ).fit([np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]),
             "HermiteMoments → ChangePointMetricLearner of 1 features",

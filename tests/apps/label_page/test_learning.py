@@ -26,7 +26,7 @@ def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, ml.PartialPartition
     for start in starts.tolist():
         stop = start + int(generator.integers(2, 10))
         if not any(start < t < stop for t in changes):
-            regions.append(ml.Region(start, stop, ml.NO_CHANGE))
+            regions.append(ml.Region(start, stop, ml.problem.NO_CHANGE))
     known = ml.PartialPartition(T, change_points=sorted(changes.tolist()), regions=regions)
     return X, generator.normal(size=(2, 2)), known
 
@@ -36,14 +36,14 @@ def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, ml.PartialPartition
 def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) -> None:
     X, components, labels = _random_case(seed)
     if one_change:
-        labels = ml.PartialPartition(len(X), regions=[ml.Region(10, 26, ml.EXACTLY_ONE)])
+        labels = ml.PartialPartition(len(X), regions=[ml.Region(10, 26, ml.problem.EXACTLY_ONE)])
     learner = ml.ChangePointMetricLearner()
     learner.score_ = SegmentScore(components, 2.0)
     recording = Recording("x", "table", Path("x.csv"), X, ["a", "b"], 1.0, float(len(X)))
     given = Given([labels], [], [np.full(len(X), -1)])
     (margins,) = Group([recording], Model(learner)).segment(given)
-    form = ml.LowRankForm(X @ components.T).shifted(-2.0)
-    exact = ml.boundary_margins(form, known=labels, tolerance=1)
+    form = ml.problem.LowRankForm(X @ components.T).shifted(-2.0)
+    exact = ml.oracles.boundary_margins(form, known=labels, tolerance=1)
     np.testing.assert_array_equal(margins.change_points, exact.change_points)
     labeled = [r.start + 1 for r in labels.constraints if r.stop - r.start == 2 and r.kind.fewest]
     ends = margins.change_points[:-1]

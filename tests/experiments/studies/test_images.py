@@ -19,10 +19,12 @@ from experiments.studies.images import (
     split,
     words_of,
 )
-from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
+from metriclearn import NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
+from metriclearn.features import ImageFeatures
 from metriclearn.features.media.image import Color, PixelBlocks, Position
+from metriclearn.solvers import CCCP, FactorDescent
 from tests.estimators.test_normalized_cuts import images
 from tests.experiments.command import outcomes_of, refusal, results_of
 
