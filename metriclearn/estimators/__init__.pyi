@@ -16,7 +16,6 @@ from .penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .penalties.penalty_learner import SegmentCounts as SegmentCounts
 from .scores.agreement import Agreement as Agreement
 from .scores.confidence import Calibration as Calibration
-from .scores.confidence import uncalibrated as uncalibrated
 from .scores.name_weights import discriminant as discriminant
 from .scores.segment_score import SegmentScore as SegmentScore
 from .scores.stream import SegmenterStream as SegmenterStream

@@ -25,7 +25,7 @@ from metriclearn.apps.label_page.project import Annotation, Project, partial_lab
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording
-from metriclearn.estimators import Calibration, uncalibrated
+from metriclearn.estimators import Calibration
 from metriclearn.indices import match
 from metriclearn.oracles import BoundaryMargins, boundary_margins
 from metriclearn.problem import ChargedForm, FrobeniusLoss, NameScores, PartialNames, fewest_changes
@@ -287,7 +287,7 @@ class Group:
         """
         assert self.model is not None
         relative = losses / self.model.learner.penalty_
-        likely = uncalibrated if self.calibration is None else self.calibration.of
+        likely = Calibration.uncalibrated if self.calibration is None else self.calibration.of
         return np.where(np.isinf(losses), 1.0, likely(relative))
 
     def validate(self, given: Given) -> None:

@@ -33,7 +33,7 @@ from metriclearn.apps.label_studio.tasks import (
 from metriclearn.apps.models import UNKNOWN, extractor_of, model_of
 from metriclearn.apps.web import Guard, Refusal, answer, answered
 from metriclearn.datasets import Segment
-from metriclearn.estimators import uncalibrated
+from metriclearn.estimators import Calibration
 from metriclearn.running import Positive, needs, optional, run_program, sentence
 
 _LOGGER = logging.getLogger(__name__)
@@ -316,7 +316,7 @@ def _predicted(one: Task, model: Segmenter, interface: Interface) -> dict[str, A
         likely = model.boundary_shares(one.X, tolerance=int(model.rows_per_second / 2))
     else:
         losses = model.learner_.boundary_margins(one.X).losses
-        likely = uncalibrated(losses / max(model.learner_.penalty_, 1e-300))
+        likely = Calibration.uncalibrated(losses / max(model.learner_.penalty_, 1e-300))
     likely = np.minimum(likely, 1.0)
     probability = dict(zip(ends[:-1].tolist(), likely.tolist()))
     segments, scores = [], []

@@ -40,6 +40,20 @@ class Calibration:
     score : SegmentScore or None
         The score of the segmenter that was calibrated. Under another metric or penalty,
         change-points get no probabilities.
+
+    See Also
+    --------
+    metriclearn.oracles.BoundaryMargins : has such losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.estimators import Calibration
+    >>> Calibration.uncalibrated(np.array([0.0, 1.0])).round(2).tolist()
+    [0.5, 0.93]
+    >>> known = Calibration(np.array([0.0, 2.0]), np.array([0.5, 1.0]), 0)
+    >>> known.of(np.array([1.0])).tolist()
+    [0.75]
     """
 
     losses: NDArray[np.float64]
@@ -76,18 +90,18 @@ class Calibration:
         points = curve.X_thresholds_, curve.y_thresholds_
         return cls(*points, tolerance, score)
 
+    @staticmethod
+    def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities 1 − exp(−2 loss)/2 for changes without a calibration.
+
+        ``losses`` are divided by the penalty. A change that gains no more than its penalty has the
+        loss 0 and the probability 1/2.
+        """
+        return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
+
     def of(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities of change-points with these losses."""
         return np.interp(np.minimum(losses, _LARGEST), self.losses, self.probabilities)
-
-
-def uncalibrated(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities 1 − exp(−2 loss)/2 for changes without a calibration.
-
-    ``losses`` are divided by the penalty. A change that gains no more than its penalty has the loss
-    0 and the probability 1/2.
-    """
-    return 1.0 - np.exp(-2.0 * np.minimum(losses, 300.0)) / 2.0
 
 
 @dataclass(frozen=True)
