@@ -60,7 +60,7 @@ def test_nothing_heavy_is_loaded_before_it_is_used_and_then_every_folder_is_reac
         f"assert metriclearn.solvers.bundle.BundleDual is metriclearn.BundleDual\n"
         f"assert 'per_recording' in dir(metriclearn.features)\n"
         f"page = pydoc.render_doc(metriclearn, renderer=pydoc.plaintext)\n"
-        f"assert '>>> segmenter = Segmenter(members, n_folds=3).fit(train' in page[:900], page[:900]\n"
+        f"assert '>>> segmenter = Segmenter(members' in page[:900], page[:900]\n"
     )
     _, modules = fresh("".join(lines) + everything)
     assert "numpy" in modules
