@@ -391,14 +391,12 @@ def _results(
     """Return the regions of the annotation that is read (see read_tasks), or of the newest
     prediction."""
     given = task.get("predictions" if predictions else "annotations")
-    if given is None:
-        given = task.get("completions", []) if not predictions else []
+    if given is None:  # earlier versions of Label Studio have completions
+        given = [] if predictions else task.get("completions", [])
     if not isinstance(given, list) or not all(
         isinstance(one, Mapping) and isinstance(one.get("result", []), list) for one in given
     ):
         raise ValueError(f"{where} needs annotations with lists of results; export it as JSON.")
-    if not given and not predictions and "annotations" not in task and "data" not in task:
-        raise ValueError(f"{where} has no annotations; export it as JSON, not as JSON-MIN.")
     ready = [one for one in given if one.get("result") and not one.get("was_cancelled")]
     if annotator is not None:
         ready = [one for one in ready if annotator in _names(one.get("completed_by"))]
