@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from metriclearn import estimators
+from metriclearn.datasets import load_dataset, make_change_points
 from metriclearn.estimators.selection.families import default_members
 from metriclearn.indices import adjusted_rand_score
 
@@ -57,6 +58,25 @@ def test_first_pages_show_the_segmenter_and_no_other_estimator(document: str) ->
     others = {name for name in dir(estimators) if hasattr(getattr(estimators, name), "fit")}
     shown = set(re.findall(r"\w+", text)) & others
     assert shown <= {"Segmenter", "Viterbi"}  # tables name the algorithm of Viterbi
+
+
+def test_code_of_the_page_of_the_segmenter_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one member, and without the block that reads sound."""
+    monkeypatch.chdir(tmp_path)
+    few = {"diagonal, L1": default_members()["diagonal, L1"][:1]}
+    members = "metriclearn.estimators.segmenter.default_members"
+    monkeypatch.setattr(members, lambda named, partial, context: few)
+    data, iris = make_change_points(5, 80, 4, 2, (3, 4), random_state=0), load_dataset("iris")
+    names: dict[str, Any] = {"X": data.sequences[1:], "y": data.labels[1:], "users": [0, 1, 2, 2]}
+    names |= {"X_new": data.sequences[:1], "table": iris.X[::3], "classes": iris.y[::3]}
+    names["new_table"] = iris.X[1::3]
+    for block in python_blocks("docs/segmenter.md"):
+        if "load_recordings" not in block:
+            exec(block, names)
+    assert names["segmenter"].learner_.components_.shape[1] == 4
+    assert adjusted_rand_score(names["clusters"], iris.y[1::3]) > 0.6
 
 
 @pytest.mark.filterwarnings("error")

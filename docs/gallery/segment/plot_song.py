@@ -8,7 +8,7 @@ labeled parts finds the parts of a third song and names them.
 
 from metriclearn import Segmenter
 from metriclearn.datasets import load_example
-from metriclearn.features.media.audio import AudioFeatures
+from metriclearn.features import AudioFeatures
 from metriclearn.plots import plot_timeline
 
 extractor = AudioFeatures(rate=2)
