@@ -162,25 +162,40 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     >>> table = read_text_table("sensors.csv")  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
-    # The warning is about a row with too many values.
-    wrong = pd.errors.ParserWarning
+    wrong = pd.errors.ParserError, pd.errors.ParserWarning  # also of rows with too many values
     with (
-        reading(path, needed, wrong, csv.Error),
-        warnings.catch_warnings(action="error", category=wrong),
+        reading(path, needed, *wrong, csv.Error),
+        warnings.catch_warnings(action="error", category=wrong[1]),
     ):
         form = form_of_file(path)
-        table = pd.read_csv(
-            path,
-            sep=form.separator,
-            decimal=form.decimal,
-            index_col=False,
-            encoding="utf-8-sig",
-            na_filter=False,
-            skipinitialspace=form.spaced,
-            skiprows=form.skipped,
-            **options,
-        )
+        try:
+            table = pd.read_csv(
+                path,
+                sep=form.separator,
+                decimal=form.decimal,
+                index_col=False,
+                encoding="utf-8-sig",
+                na_filter=False,
+                skipinitialspace=form.spaced,
+                skiprows=form.skipped,
+                **options,
+            )
+        except wrong:
+            _check_widths(path, form)
+            raise
     return table.rename(columns=str.strip)
+
+
+def _check_widths(path: PathLike, form: TableForm) -> None:
+    """Refuse a table with a row that is longer than the first one."""
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
+        if line := next((lines.line_num for row in lines if len(row) > len(form.names)), None):
+            raise ValueError(
+                f"{os.fspath(path)!r} needs names of columns in its first line and no row that is "
+                f"longer, but line {line} is; remove lines above the names and separators at the "
+                "ends of rows."
+            )
 
 
 def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, list[str]]]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from math import floor
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ _HOLE = 2.0  # a longer step, in medians, is a hole
 _SAMPLE = 20  # texts of a column that choose its form
 _FIRST = 10  # rows of a stream that choose the form and the rate
 _NEAR = 1e-6  # rows
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
 _MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}
 _UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
 _NAMED = re.compile(
@@ -40,7 +41,7 @@ _STAMP = re.compile(
     rf"(?:(?:\s+|T){_CLOCK})?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?",
     re.IGNORECASE,
 )
-_PARTS = re.compile(r"([+-]?\d+):(\d\d)([.,]\d+)?")
+_PARTS = re.compile(r"([+-]?)(\d+):(\d\d)([.,]\d+)?")
 _TIME = re.compile(
     r"(?:(-?\d+)\s*days?,?\s*\+?)?(-?)(\d+):(\d\d):(\d\d)([.,]\d+)?\s*([AaPp]\.?[Mm]\.?)?"
 )
@@ -237,7 +238,12 @@ def without_times(who: str, column: str, rate: float) -> str:
 
 
 def read_times(
-    who: str, values: Any, column: str | None = None, form: Form | None = None, first_row: int = 0
+    who: str,
+    values: Any,
+    column: str | None = None,
+    form: Form | None = None,
+    first_row: int = 0,
+    dated: bool = False,
 ) -> Times:
     """Read the times of the rows of a table.
 
@@ -255,6 +261,8 @@ def read_times(
         How to read texts. By default, the column tells it.
     first_row : int
         The number of the first row in error messages.
+    dated : bool
+        Whether dates matter, and not only the seconds between them.
 
     Returns
     -------
@@ -263,8 +271,9 @@ def read_times(
     Raises
     ------
     ValueError
-        If there is no row, a value is missing or not a time, times do not increase, or texts can be
-        read in two ways that are equally even. The message names the first such row.
+        If there is no row, a value is missing or not a time, times do not increase, texts can be
+        read in two ways that are equally even, or numbers are dates or clock times without marks.
+        The message names the first such row.
 
     Warns
     -----
@@ -279,8 +288,13 @@ def read_times(
         raise ValueError(f"{who} needs times{column_words}, but there are no rows; add rows.")
     if array.dtype.kind in "mM":
         place.complete(np.isnat(array))
-        seconds = (array - array[0]) / np.timedelta64(1, "s")
-        stamp = array.dtype.kind == "M"
+        unit, stamp = np.datetime_data(array.dtype)[0], array.dtype.kind == "M"
+        if unit in ("Y", "M"):  # which have no fixed length
+            if not stamp:
+                raise place.unreadable(0, str(array[0]), "durations of a fixed length")
+            array = array.astype("M8[s]")
+        second = np.timedelta64(10**9, "ns") if unit == "as" else np.timedelta64(1, "s")
+        seconds = (array - array[0]) / second
         place.increasing(seconds, array, stamp)
         return Times(seconds, Form("time stamps" if stamp else "durations", _duration), who=who)
     if array.dtype.kind in "iuf" and form is None:
@@ -288,11 +302,16 @@ def read_times(
         return _read_numbers(place, array, column)
     texts = [str(value).strip() for value in array.tolist()]
     place.complete(np.array([text.lower() in _MISSING for text in texts]))
-    if form is None and all(map(_number, texts)):
-        return _read_numbers(
-            place, np.array([_number(text) for text in texts], dtype=object), column
+    commas = [text for text in texts if "," in text]
+    if form is None and commas and all(map(_THOUSANDS.fullmatch, commas)):
+        raise ValueError(
+            f"{who} has times such as {commas[0]!r}{column_words}; write numbers without a comma "
+            "for each thousand, and decimals with a point."
         )
-    return _read_texts(place, texts, [form] if form else _likely(texts))
+    read = [_number(text) for text in texts] if form is None else [None]
+    if None not in read:
+        return _read_numbers(place, np.array(read, dtype=object), column)
+    return _read_texts(place, texts, [form] if form else _likely(texts), dated)
 
 
 class _Place(NamedTuple):
@@ -352,30 +371,60 @@ def _read_numbers(place: _Place, values: NDArray, column: str | None) -> Times:
     wide = np.array(values.tolist(), dtype=object) if exact else values.astype(np.float64)
     passed = np.asarray(wide - wide[0], dtype=np.float64)
     place.increasing(passed, values, local=False)
-    unit = _unit(float(wide[0]), passed, column)
+    unit = _unit(place, wide.astype(np.float64), passed, column)
     return Times(passed / unit, numbers(unit), wide[0], place.who)
 
 
-def _unit(first: float, passed: NDArray[np.float64], column: str | None) -> float:
+def _refuse_compact(place: _Place, values: NDArray[np.float64]) -> None:
+    """Refuse numbers that are clock times HHMMSS, dates YYYYMMDD, or both in a row."""
+    width = {5: 6, 6: 6, 8: 8, 14: 14}.get(len(str(floor(values[-1]))), 0)
+    read = (_without_marks(width, value) for value in values.tolist()) if width else iter(())
+    compact = list(takewhile(lambda value: value is not None, read))
+    if len(compact) < len(values):
+        return
+    seconds = np.array(compact, dtype=np.float64) / _NS + values % 1
+    is_even = _unevenness(seconds) < _unevenness(values) - 1e-9
+    if width == 14 or (len(values) > 2 and (width == 8 or is_even)):
+        raise ValueError(
+            f"{place.who} has times such as {values[0]:.0f}{place.column} that look like clock "
+            "times or dates without marks; write 10:00:30 or 2026-03-10, or pass the rate."
+        )
+
+
+def _without_marks(width: int, value: float) -> int | None:
+    """Read a clock time of 6 digits, a date of 8, or a stamp of 14, as nanoseconds since 1970."""
+    digits = f"{floor(value):0{width}d}"
+    day = digits[:8] if width > 6 else "19700101"
+    clock = ":".join(re.findall("..", digits[-6:])) if width != 8 else "00:00:00"
+    usual = "1900" < day < "2100" and clock < "24"
+    return _stamp("year", False, f"{day} {clock}") if usual else None
+
+
+def _unit(
+    place: _Place, values: NDArray[np.float64], passed: NDArray[np.float64], column: str | None
+) -> float:
     """Return the units in a second: 1, unless the name or the size of numbers tells otherwise."""
     where = f"Column {column!r}" if column is not None else "The times"
     if column is not None and (named := _NAMED.search(column)):
         unit = list(_UNITS)[named.lastindex - 1]  # type: ignore[operator]
         why = "by its name; rename it if it does not"
-    elif recent := [unit for unit, n in _UNITS.items() if 9.46e8 * n <= first <= 4.1e9 * n]:
+    elif recent := [unit for unit, n in _UNITS.items() if 9.46e8 * n <= values[0] <= 4.1e9 * n]:
         unit, why = recent[0], "since 1970, by the size of the numbers"
     else:
+        _refuse_compact(place, values)
         step = float(np.median(np.diff(passed))) if len(passed) > 1 else 0.0
         if 4 <= step <= 1e10 and step % 60:  # minutes and hours are usual
             unit = "ms" if step <= 1e3 else "µs" if step <= 1e6 else "ns"
             warnings.warn(
-                f"{where} may count {_words(unit)}: its rows are {step:g} apart and count as "
+                f"{where} may count {_words(unit)}: rows are {step:g} apart and count as "
                 f"{step:g} s; if so, let its name end in _{unit.replace('µ', 'u')}, or pass the "
                 f"rate, {_UNITS[unit] / step:.6g} rows per second.",
                 stacklevel=5,
             )
         return 1.0
-    warnings.warn(f"{where} counts {_words(unit)} ({unit}), {why}.", stacklevel=5)
+    warnings.warn(
+        f"{where} count{'s' * (column is not None)} {_words(unit)} ({unit}), {why}.", stacklevel=5
+    )
     return _UNITS[unit]
 
 
@@ -391,7 +440,7 @@ def _likely(texts: Sequence[str]) -> list[Form]:
     return [form for form, count in zip(_FORMS, counts) if count == most > 0]
 
 
-def _read_texts(place: _Place, texts: list[str], forms: list[Form]) -> Times:
+def _read_texts(place: _Place, texts: list[str], forms: list[Form], dated: bool) -> Times:
     """Read texts by the form that reads all, and of several such forms by the one of even steps."""
     if not forms:
         needed = "numbers, time stamps, clock times or durations"
@@ -405,21 +454,25 @@ def _read_texts(place: _Place, texts: list[str], forms: list[Form]) -> Times:
     rising = [one for one in read if (np.diff(one[1]) > 0).all()]
     if not rising:
         place.increasing(read[0][1], texts, read[0][0].is_stamp)
-    read = sorted(rising, key=lambda one: _unevenness(one[1]))
-    (form, seconds, origin), *others = read
-    other = next((one for one in others if not np.allclose(one[1], seconds, atol=1e-9)), None)
-    if other is not None:
-        if _unevenness(other[1]) <= 2 * _unevenness(seconds) + 1e-6:
+    ranked = [(_unevenness(passed), form, passed, first) for form, passed, first in rising]
+    ranked.sort(key=lambda one: 2 * one[0] + 1e-6 if one[1] is _RARE else one[0])
+    (uneven, form, seconds, origin), *others = ranked
+    for other in others:
+        equal = np.allclose(other[2], seconds, atol=1e-9) and (not dated or other[3] == origin)
+        if equal or other[1] is _RARE:
+            continue
+        if other[0] <= 2 * uneven + 1e-6:
             raise ValueError(
                 f"{place.who} has times such as {texts[0]!r}{place.column} that can be read as "
-                f"{form.title} or as {other[0].title}; write them in full, as 2026-03-31 or "
-                "12:30:00, or pass the rate."
+                f"{form.title} or as {other[1].title}; write them in full, as 2026-03-31 or "
+                f"12:30:00{'' if dated else ', or pass the rate'}."
             )
         warnings.warn(
             f"Times such as {texts[-1]!r}{place.column} are read as {form.title}, because rows are "
-            f"evenly spaced then, and not as {other[0].title}.",
+            f"evenly spaced then, and not as {other[1].title}.",
             stacklevel=4,
         )
+        break
     return Times(seconds, form, origin, place.who)
 
 
@@ -542,7 +595,11 @@ def _stamp(order: str, zoned: bool, text: str) -> int | None:
     if not found or bool(found[14]) != zoned or (found[1] is not None) != (order == "year"):
         return None
     year, month, day = found[1], found[3], found[4]
-    if year is None:
+    if order == "two":
+        year, month, day = f"20{found[5]}", found[7], found[8]
+        if len(found[5] + found[8]) != 4:
+            return None
+    elif year is None:
         day, month = (found[5], found[7]) if order == "day" else (found[7], found[5])
         year = found[8] if len(found[8]) == 4 else f"20{found[8]}"
     hour = _of_day(int(found[9] or 0), found[13])
@@ -592,9 +649,10 @@ def _two_parts(unit: int, text: str) -> int | None:
     """Read hours:minutes (a ``unit`` of an hour) or minutes:seconds, as nanoseconds."""
     found = _PARTS.fullmatch(text)
     hours = unit == _HOUR
-    if not found or int(found[2]) > 59 or (hours and (found[3] or int(found[1]) > 24)):
+    if not found or int(found[3]) > 59 or (hours and (found[4] or int(found[2]) > 24)):
         return None
-    return int(found[1]) * unit + int(found[2]) * (unit // 60) + _fraction(found[3])
+    total = int(found[2]) * unit + int(found[3]) * (unit // 60) + _fraction(found[4])
+    return -total if found[1] == "-" else total
 
 
 def _duration(text: str) -> int | None:
@@ -611,7 +669,8 @@ def _duration(text: str) -> int | None:
     return total if text and place == len(text) else None
 
 
-_FORMS = (
+_RARE = Form("time stamps with the year first", partial(_stamp, "two", False))
+_FORMS = (  # of equally even forms the first one counts
     numbers(),
     *(
         Form(f"time stamps{order}{zone}", partial(_stamp, key, bool(zone)))
@@ -622,6 +681,7 @@ _FORMS = (
         )
         for zone in ("", " with zones")
     ),
+    _RARE,
     Form("hours:minutes:seconds", _time, turn=_DAY),
     Form("hours:minutes", partial(_two_parts, _HOUR), turn=_DAY),
     Form("minutes:seconds", partial(_two_parts, 60 * _NS), turn=_HOUR),

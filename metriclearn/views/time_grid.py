@@ -204,10 +204,17 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
             f"{who} needs a time for every row, but the index only counts them; name the column "
             'of times (time="…"), or make them the index (frame.set_index).'
         )
-    read = read_times(who, times, None if times.name is None else str(times.name))
-    if times.dtype.kind not in "Mmiuf":
-        times = _of_texts(times, read)
-    return table, times, read
+    read = read_times(who, times, None if times.name is None else str(times.name), dated=True)
+    try:
+        stamps = _of_texts(times, read) if times.dtype.kind not in "Mmiuf" else times
+        if stamps.dtype.kind in "Mm":
+            stamps[[0, -1]].as_unit("ns")
+    except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
+        raise ValueError(
+            f"{who} needs times in the years 1678 to 2261, got {times[0]} to {times[-1]}; correct "
+            "the years."
+        ) from None
+    return table, stamps, read
 
 
 def _of_texts(times: pd.Index, read: Times) -> pd.Index:

@@ -187,6 +187,10 @@ BAD: list[tuple[str, str, str]] = [
     ("a.csv", TABLE + "a,0,2,x\na,1,3,y\n", "needs disjoint segments"),
     ("a.csv", TABLE + "a,0,2,x\na,2,3,y,z\n", "got .*.z.. in line 3"),
     ("a.csv", TABLE + "a,0,2,x,z\na,2,3,y,z\n", "got .*.z.. in line 2"),
+    ("a.csv", TABLE + "Zoe\u0301,0,2,x\nZo\u00e9,1,3,y\n", "needs disjoint segments"),  # one name
+    ("a.csv", TABLE + "a,0,1_0,x\n", "without a comma for each thousand.* in line 2"),
+    ("a.csv", TABLE + 'a,0,"1,000",x\n', "without a comma for each thousand.* in line 2"),
+    ("a.csv", "recording,start,end,End\na,0,1,2\n", r"distinct column names, but repeats \['end'"),
 ]
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from metriclearn.datasets import load_files, load_tables
-from metriclearn.datasets.annotations import read_groups, read_segments
+from metriclearn.datasets.annotations import named_as, read_groups, read_segments
 from metriclearn.running.parameters import text
 
 NAME = unicodedata.normalize("NFC", "Zoë")
@@ -48,6 +48,9 @@ def test_recordings_and_groups_of_tables(tmp_path: Path) -> None:
     data = load_tables(tmp_path, 1.0)
     assert sorted(data.names) == [DECOMPOSED, "b"]
     assert {label for labels in data.labels for label in labels} == {NAME, "c"}
-    assert {one[2] for one in read_segments(tmp_path / "segments.csv")["b"]} == {NAME, "c"}
+    tables = read_segments(tmp_path / "segments.csv")
+    assert {one[2] for one in tables["b"]} == {NAME, "c"}
+    assert named_as(tables, [DECOMPOSED])[DECOMPOSED] == tables[NAME]
+    assert list(named_as({NAME: tables["b"][:1], DECOMPOSED: tables["b"][1:]}, [NAME])) == [NAME]
     (tmp_path / "groups.csv").write_text(f"recording,group\n{NAME},g\nb,h\n")
     assert read_groups(tmp_path / "groups.csv", [DECOMPOSED, "b"]) == ["g", "h"]

@@ -84,6 +84,18 @@ def test_rates_in_all_forms(form: str, rate: float) -> None:
         (["PT59.5S", "PT1M1S", "P1DT0S"], [0, 1.5, 86340.5]),
         (["1 min 59 s", "2min"], [0, 1]),
         (["0 days 23:59:59", "1 days 00:00:00.25"], [0, 1.25]),
+        (["-00:01.0", "00:00.5"], [0, 1.5]),
+        (["-0:02", "-0:01", "30:00"], [0, 1, 1802]),  # minutes:seconds
+        (["99/03/10 10:00", "99/03/11 10:00"], [0, 86400]),  # the year is first
+        (["10.03.26", "13.03.26", "20.03.26"], [0, 3 * 86400, 10 * 86400]),  # the day is first
+        (["26/03/10 10:00", "26/03/10 10:01"], [0, 60]),  # the same either way
+        ([95958, 95959], [0, 1]),  # no clock times: the same either way
+        ([12000, 12060, 12120], [0, 60, 120]),
+        ([3600, 7200, 10800, 14400], [0, 3600, 7200, 10800]),
+        (["0,500", "1,000", "1,500"], [0, 0.5, 1]),
+        (np.array([0, 1, 2], "M8[M]"), [0, 31 * 86400, 59 * 86400]),
+        (np.array([0, 1], "M8[Y]"), [0, 365 * 86400]),
+        (np.array([0, 10**18], "m8[as]"), [0, 1]),
     ],
 )
 def test_forms(values: object, seconds: list[float]) -> None:
@@ -106,9 +118,14 @@ def test_forms(values: object, seconds: list[float]) -> None:
         (["01/02/2026", "02/02/2026", "03/02/2026"], "t", 86400, "with the day first, because"),
         (["01/30/2026", "01/31/2026", "02/01/2026"], "t", 86400, None),
         (["01/02/2026 10:00", "01/02/2026 10:01"], "t", 60, None),  # the same either way
+        (["26/03/10", "26/03/11", "26/03/12"], "t", 86400, "read as time stamps with the year fi"),
+        ([10**12, 10**12 + 40], None, 0.04, r"The times count milliseconds \(ms\), since 1970"),
+        ([0, 4], None, 4, "The times may count milliseconds: rows are 4 apart"),
     ],
 )
-def test_a_note_names_the_reading(values: list, column: str, step: float, note: str | None) -> None:
+def test_a_note_names_the_reading(
+    values: list, column: str | None, step: float, note: str | None
+) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         times = read_times("a", values, column)
@@ -142,6 +159,12 @@ def test_a_note_names_the_reading(values: list, column: str, step: float, note: 
         (["00:10:00", "00:05:00"], "row 2 has 00:05:00 after 00:10:00; sort the rows by time"),
         (["10:05", "10:06"], "read as hours:minutes or as minutes:seconds; write them in full"),
         (["01/02/2026", "03/02/2026", "03/03/2026"], "with the day first or as time stamps"),
+        ([95958, 95959, 100000, 100001], "such as 95958 in .* look like clock times .*10:00:30"),
+        (["095958.5", "095959.5", "100000.5"], "look like clock times or dates without marks"),
+        ([20260331, 20260401, 20260402], "such as 20260331 .* or 2026-03-10, or pass the rate"),
+        ([20260310100030, 20260310100031], "such as 20260310100030 in column 't' that look like"),
+        (["999", "1,000", "1,001"], "such as '1,000' .* without a comma for each thousand"),
+        (["1,000,000", "1,000,001"], "without a comma for each thousand, and decimals with a poin"),
         ([], "needs times in column 't', but there are no rows"),
         ([True, False], "but row 1 has 'True'"),
     ],
@@ -177,6 +200,11 @@ def test_holes_count_for_times_but_not_for_the_rate() -> None:
         assert rate_of([times, read_times("b", [7.0])], "t") == 2
     with pytest.raises(ValueError, match="Files of one row have no rate in column 't'"):
         rate_of([read_times("b", [7.0])], "t")
+
+
+def test_months_have_no_fixed_length() -> None:
+    with pytest.raises(ValueError, match="a needs durations of a fixed length, but row 0 has"):
+        read_times("a", np.array([0, 1], "m8[M]"))
 
 
 def test_other_rates_are_averaged_or_refused() -> None:

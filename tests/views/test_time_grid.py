@@ -114,6 +114,16 @@ def test_codes_can_be_held() -> None:
             {},
             "time stamps, clock times or durations, but row 0",
         ),
+        (
+            WALK.set_index(pd.Index([f"01/02/2026 10:0{i}" for i in range(5)])),
+            {},
+            "with the day first or as time stamps with the month first; write them in full, as 202",
+        ),
+        (
+            WALK.set_index(pd.Index([f"0001-01-01 10:0{i}" for i in range(5)])),
+            {},
+            "in the years 1678 to 2261, got 0001-01-01 10:00 to 0001-01-01 10:04",
+        ),
         (WALK.reset_index(drop=True), {}, "the index only counts them"),
         (WALK, {"rate": None}, "a positive rate, got None"),
         (WALK, {"rate": 0}, "a positive rate, got 0"),
@@ -130,7 +140,7 @@ def test_codes_can_be_held() -> None:
     ],
 )
 def test_errors_name_the_row_and_the_remedy(frame, options, words) -> None:
-    with pytest.raises(ValueError, match="regular needs") as raised:
+    with pytest.raises(ValueError, match="regular (needs|has times)") as raised:
         regular(frame, **{"rate": 1, "longest_gap": 2, **options})
     assert words in str(raised.value)
     assert str(raised.value).count(". ") == 0

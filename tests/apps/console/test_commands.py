@@ -284,7 +284,7 @@ def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
 @pytest.mark.parametrize(
     ("times", "rate", "sentence"),
     [
-        ([500.0] * 3, "0.002", "may count milliseconds: its rows are 500 apart"),
+        ([500.0] * 3, "0.002", "may count milliseconds: rows are 500 apart"),
         ([0.1, 0.5, 0.5], "2", "Rows are 0.1 to 0.5 s apart"),
     ],
     ids=["milliseconds", "two rates"],
@@ -353,6 +353,9 @@ def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     assert not (tmp_path / "x.csv").exists()
     truth = out / "s0.segments.csv"
     console.assert_refused("has no segments of s1, s2", *segment, folder, "--truth", truth)
+    (folder / "s0.csv").rename(tmp_path / "Zo\u00eb.csv")
+    save_segments({"Zoe\u0308": found[0]}, truth)  # the same name in another Unicode form
+    run(*segment, tmp_path / "Zo\u00eb.csv", "--out", tmp_path / "named", "--truth", truth)
 
 
 def test_tables_that_a_model_cannot_use(tmp_path: Path, console: Console) -> None:
@@ -507,6 +510,12 @@ def test_compare_counts(tmp_path: Path, console: Console) -> None:
     # M has one segment more: ‖M − N‖² = 2 + 3 − 2 · 2
     assert lines[1].split() == ["r", "1.00", "1.00", "0.67", "0.50", "1.00", "75.0%"]
     assert "only" in lines[-1]
+    composed, spans = "Zo\u00eb", [(0.0, 10.0, "x"), (10.0, 20.0, "y")]
+    save_segments({composed: spans}, tmp_path / "c.csv")
+    save_segments({"Zoe\u0308": spans}, b)  # the same name in another Unicode form
+    row = console("compare", tmp_path / "c.csv", b).out.splitlines()[1].split()
+    assert row[0] == composed
+    assert row[-1] == "100.0%"
     save_segments({"r": [(0.0, 10000.0, "x"), (10000.0, 20000.0, "y")]}, b)
     error = console("compare", a, b).err
     assert "'r' ends at 20 s in the truth and at 20000 s in the other table" in error
