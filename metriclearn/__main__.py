@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
     from metriclearn.running.times import Times
 
+Files = Annotated[
+    list[Path], "recordings, CSV files of features, or folders of them; - for a stream", "FILE"
+]
 Cache = Annotated[Path | None, "folder to keep computed features in"]
 Features = Annotated[
     Literal["audio", "video", "both", "tables"] | None,
@@ -43,10 +46,19 @@ Time = Annotated[
 Ignore = Annotated[list[str] | None, "columns of CSV files that are not features", "COLUMN"]
 Table = Annotated[str, "table in FOLDER, or files of other programs, such as '*.TextGrid'"]
 Formats = Annotated[
-    list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams"]] | None,
+    list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams", "raven", "wav"]]
+    | None,
     "files to write; by default csv audacity webvtt",
 ]
-Label = Annotated[str | None, "column of labels in CSV files; by default label", "COLUMN"]
+Label = Annotated[
+    str | None,
+    "column of labels in CSV files (by default label), or in tables of Raven (Annotation) or BORIS "
+    "(Behavior) that --segments names",
+    "COLUMN",
+]
+Likelihood = Annotated[
+    float | None, "of DeepLabCut: coordinates below it are missing", "LIKELIHOOD"
+]
 Unknown = Annotated[
     str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
 ]
@@ -112,6 +124,7 @@ def fit(
     label: Label = None,
     time: Time = None,
     ignore: Ignore = None,
+    likelihood: Likelihood = None,
     unknown: Unknown = None,
     quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
     groups: Groups = None,
@@ -128,8 +141,8 @@ def fit(
 
     Times are in seconds; monday is the name of a file without its ending. If the table has no
     labels, or if each label occurs only once, only boundaries are learned, as for shots of a video.
-    Files of Praat ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), RTTM and JAMS can be used
-    instead of the table, with --segments.
+    Files of Praat ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), Raven ('*.selections.txt'),
+    RTTM, JAMS, BORIS and WAV markers can be used instead of the table, with --segments.
 
     FOLDER can also hold CSV files, one for each sequence, with a row for each sample. The labels
     are in a column (--label) or in a table segments.csv in FOLDER. All other columns are features.
@@ -149,7 +162,7 @@ def fit(
     from metriclearn.running.atomic import writable
 
     writable(out)  # before anything is learned
-    extractor = None
+    extractor, labeled = None, {"segments": segments, "gap": gap, "label": label}
     page = page_settings(folder, segments, features)  # of metriclearn label
     features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
     unknown = unknown or page[3]
@@ -158,16 +171,16 @@ def fit(
     given = None if rate or recorded else time
     times, rate = _times_of("fit", folder, given, rate, segments)
     if features == "tables":
-        _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
-        data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap, times=times)
+        columns: dict[str, Any] = {"ignore": left_out, "likelihood": likelihood or 0.0}
+        data = load_tables(folder, rate or 1.0, times=times, **labeled, **columns)
     elif recorded:
-        _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
-        extractor, data = _recorded(folder, segments, features, rate, gap, cache)
+        _refuse("a folder of CSV files", folder, time=time, ignore=ignore, likelihood=likelihood)
+        extractor, data = _recorded(folder, features, rate, cache, labeled)
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
+        _refuse("tables of DeepLabCut and a table of segments", folder, likelihood=likelihood)
         data = load_files(folder, label or "label", _CSV, ignore=left_out)
-    if groups is not None:
-        data = replace(data, groups=read_groups(groups, data.names))
+    data = data if groups is None else replace(data, groups=read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     model = RecordingSegmenter(extractor, learner, rate=rate or 1.0, tolerance=tolerance)
@@ -177,9 +190,7 @@ def fit(
 
 
 def segment(
-    files: Annotated[
-        list[Path], "recordings, CSV files of features, or folders of them; - for a stream", "FILE"
-    ],
+    files: Files,
     *,
     model: Annotated[Path, "model file written by fit"],
     out: Annotated[
@@ -188,6 +199,7 @@ def segment(
     formats: Formats = None,
     truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
     cache: Cache = None,
+    likelihood: Likelihood = None,
     rate: Annotated[float | None, "samples per second of raw sound that is streamed"] = None,
     delay: Annotated[float | None, "seconds after which a streamed change is final"] = None,
 ) -> None:
@@ -201,7 +213,8 @@ def segment(
       NAME.timeline.png   picture of the segments
 
     With --formats, other files are written instead of the first three: NAME.TextGrid for Praat,
-    NAME.eaf for ELAN, NAME.rttm or NAME.jams.
+    NAME.eaf for ELAN, NAME.selections.txt for Raven, NAME.rttm, NAME.jams, or NAME.cues.wav, a copy
+    of a WAV file with cue markers.
 
     For CSV files, times are seconds since the first row, by the column of times that fit read. If a
     FILE cannot be read, the others are still segmented.
@@ -236,10 +249,10 @@ def segment(
     true = {} if truth is None else named_as(read_labels(truth), [path.stem for path in paths])
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
-    failed = 0
+    failed, read = 0, {"cache": cache, "likelihood": likelihood or 0.0}
     for path, target in zip(paths, targets):
         try:
-            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), cache)
+            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), **read)
         except _ERRORS as error:
             if len(paths) == 1:
                 raise
@@ -296,14 +309,14 @@ def compare(
     predicted: Annotated[Path, "table of predicted segments, or folder", "PREDICTED.csv"],
     *,
     tolerance: Tolerance = None,
-    label: Annotated[str, "column of labels in CSV files", "COLUMN"] = "label",
+    label: Label = None,
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
     time: Time = None,
     ignore: Ignore = None,
 ) -> None:
     """compare predicted segments with the truth
 
-    Compares two tables recording,start,end,label, or files of Praat, ELAN, Audacity, RTTM or JAMS.
+    Compares two tables recording,start,end,label, or files of the other programs that fit reads.
     A folder stands for all tables NAME.segments.csv in it. With --rate or --time, the folder of the
     truth holds CSV files with a column of labels instead.
 
@@ -372,7 +385,7 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 
 def _segments_of(
     path: Path,
-    label: str = "",
+    label: str | None = None,
     rate: float | None = None,
     ignore: Collection[str] = (),
     times: Mapping[str, Times] | None = None,
@@ -390,9 +403,9 @@ def _segments_of(
     from metriclearn.problem.partition import Partition
 
     if not path.is_dir():
-        return read_labels(path)
+        return read_labels(path, label)
     if rate is not None:
-        data, tables = load_files(path, label, ignore=ignore), {}
+        data, tables = load_files(path, label or "label", ignore=ignore), {}
         for name, names in zip(data.names, data.labels):
             cuts = np.append(0, Partition.from_runs(names).change_points)
             begins = times[name].at(cuts) if times else cuts / rate
@@ -556,11 +569,10 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
 
 def _recorded(
     folder: Path,
-    segments: str,
     features: str | None,
     rate: float | None,
-    gap: str | None,
     cache: Path | None,
+    labeled: dict[str, Any],
 ) -> tuple[Any, Any]:
     """Read a folder of recordings, and return the feature extractor and the data.
 
@@ -572,7 +584,7 @@ def _recorded(
     from metriclearn.datasets.sequences import name_classes
     from metriclearn.features.media.decoding import VIDEO_SUFFIXES
 
-    spans = read_labels(folder / segments)
+    spans = read_labels(folder / labeled["segments"], labeled["label"])
     classes = name_classes([[name for *_, name in table] for table in spans.values()])
     kinds = {file.suffix.lower() for file in recording_files(folder).values()}
     if features is None:
@@ -581,7 +593,7 @@ def _recorded(
     extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
     # labels from the page may name tables, too
     named = sorted(set(spans) & set(recording_files(folder))) if read_project(folder) else None
-    data = load_recordings(folder, extractor, segments, recordings=named, gap=gap, cache=cache)
+    data = load_recordings(folder, extractor, recordings=named, cache=cache, **labeled)
     return extractor, data
 
 
@@ -592,6 +604,7 @@ def _segment(
     segmenter: Any,
     true: list[Segment] | None,
     cache: Path | None,
+    likelihood: float,
 ) -> tuple[list[Segment], list[Path]]:
     """Segment a file and write the results, such as TARGET.segments.csv.
 
@@ -602,13 +615,13 @@ def _segment(
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        X = read_features(path, names=segmenter.feature_names_).to_numpy()
+        X = read_features(path, names=segmenter.feature_names_, likelihood=likelihood).to_numpy()
         time, rate = segmenter.time, segmenter.rows_per_second
         found = segmenter.segment_features(X, file_times(path, time, rate) if time else None)
     else:
         found = segmenter.segment(path, cache)
     written = [
-        write_file(kind, path.stem, found, target.with_name(target.name + FORMATS[kind].ending))
+        write_file(kind, path.stem, found, Path(f"{target}{FORMATS[kind].ending}"), path)
         for kind in dict.fromkeys(kinds)
     ]
     strips = {"predicted": found}

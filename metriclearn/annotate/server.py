@@ -272,7 +272,7 @@ class Page:
             else:
                 form = _format(kind)
                 path = Path(folder) / f"{self._named(one.name)}{form.ending}"
-                write_file(kind, one.name, self._shown(one, _is_known(request)), path)
+                write_file(kind, one.name, self._shown(one, _is_known(request)), path, one.path)
             return _download(path.name, path.read_bytes())
 
     def export_all(self, request: Any, body: bytes) -> Any:
@@ -291,7 +291,7 @@ class Page:
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive, "w") as files_of:
             for name, segments in tables.items():
                 path = Path(folder) / f"{self._named(name)}{form.ending}"
-                write_file(kind, name, segments, path)
+                write_file(kind, name, segments, path, self.recordings[name].path)
                 files_of.write(path, path.name)
         return _download(f"{self._named(self.folder.name)}.{kind}.zip", archive.getvalue())
 
