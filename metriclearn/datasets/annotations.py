@@ -21,6 +21,7 @@ from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
 
 Segment = tuple[float, float, str]
+_UNKNOWN = "unknown"  # label of time without a label beside labeled time
 _COLUMNS = ("recording", "start", "end", "label")
 
 
@@ -339,6 +340,53 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
         covered.append((border, stop, label))
     first, _, label = covered[-1]
     return [*covered[:-1], (first, end, label)]
+
+
+def with_boundaries(
+    segments: Sequence[Segment], points: Sequence[float], end: float
+) -> list[Segment]:
+    """Divide segments, and the unlabeled time around them, so that every point is a boundary.
+
+    A boundary is where two segments touch. A gap between segments becomes segments only if a point
+    is in it or at its ends. They are called "unknown", or nothing if no segment has a label.
+
+    Parameters
+    ----------
+    segments : sequence of (start, end, label)
+        Times are in seconds, or in another unit.
+    points : sequence of float
+    end : float
+        End of the recording.
+
+    Returns
+    -------
+    list of (start, end, label)
+
+    Raises
+    ------
+    ValueError
+        If a segment does not consist of three values.
+
+    See Also
+    --------
+    covering : extends segments over gaps.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets.annotations import with_boundaries
+    >>> with_boundaries([(0.0, 3.0, "a")], [2.0, 3.0], 4.0)
+    [(0.0, 2.0, 'a'), (2.0, 3.0, 'a'), (3.0, 4.0, 'unknown')]
+    """
+    unlabeled = _UNKNOWN if any(label for *_, label in segments) else ""
+    cuts, result, reached = sorted({p for p in points if 0 < p < end}), list[Segment](), 0.0
+    for start, stop, label in [*sorted(segments), (end, end, "")]:
+        touched = not segments or any(reached <= cut <= start for cut in cuts)
+        gap = [(reached, start, unlabeled)] if touched and reached < start else []
+        for a, b, name in [*gap, (start, stop, label)]:
+            pieces = pairwise([a, *(cut for cut in cuts if a < cut < b), b])
+            result += [(first, last, name) for first, last in pieces if first < last]
+        reached = max(reached, stop)
+    return result
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:

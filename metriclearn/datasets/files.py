@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.programs.poses import is_poses, read_poses
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.datasets.text_tables import lacks, read_text_table, table_form
@@ -233,12 +234,15 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     return kept
 
 
-def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, NDArray]]:
+def read_columns(
+    file: Path, likelihood: float = 0.0, **options: Any
+) -> tuple[pd.DataFrame, dict[str, NDArray]]:
     """Read a file into a data frame. For npz files, also return the other arrays.
 
     The data frame of an npz file is its array ``X``, with column names from ``feature_names``. The
     second result holds all other arrays of an npz file. For other kinds of files, the second result
-    is empty. ``options`` are passed to ``pandas.read_csv``.
+    is empty. ``options`` are passed to ``pandas.read_csv``. In tables of DeepLabCut, coordinates of
+    a smaller ``likelihood`` are missing.
 
     Raises
     ------
@@ -247,6 +251,8 @@ def read_columns(file: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, ND
     """
     pd = optional("pandas", "tables")
     kind = file.suffix.lower()
+    if kind in SEPARATORS and is_poses(file):
+        return read_poses(file, likelihood), {}
     if kind in SEPARATORS:
         return read_text_table(file, **options), {}
     if kind == ".npz":
@@ -319,7 +325,10 @@ def _forms(labels: NDArray) -> NDArray:
 
 
 def read_features(
-    path: Path, ignore: Collection[str] = (), names: Sequence[str] | None = None
+    path: Path,
+    ignore: Collection[str] = (),
+    names: Sequence[str] | None = None,
+    likelihood: float = 0.0,
 ) -> pd.DataFrame:
     """Read the features of a table from the columns ``names``.
 
@@ -333,6 +342,8 @@ def read_features(
         Columns that are not features. A file may lack these columns.
     names : sequence of str, optional
         The columns to read, in this order.
+    likelihood : float
+        In tables of DeepLabCut, coordinates of a smaller likelihood are missing values.
 
     Returns
     -------
@@ -356,7 +367,7 @@ def read_features(
     >>> features = read_features(Path("walk.csv"), ignore=["time"])  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
-    table, _ = read_columns(path)
+    table, _ = read_columns(path, likelihood)
     table = columns_as(table, ["label", *ignore] if names is None else names)
     if names is None:
         table = table.drop(columns=["label", *ignore], errors="ignore")
@@ -474,7 +485,7 @@ def file_times(file: Path, time: str, rate: float | None = None) -> Times:
     50.0
     """
     is_text, wanted = file.suffix.lower() in SEPARATORS, text(time)
-    only = {"usecols": lambda name: text(name) == wanted} if is_text else {}
+    only: dict[str, Any] = {"usecols": lambda name: text(name) == wanted} if is_text else {}
     table, _ = read_columns(file, **only)
     named = [name for name in table.columns if text(name) == wanted]
     if named:

@@ -1,10 +1,11 @@
-"""Read and write segments: tables, Audacity, WebVTT, Praat TextGrid, ELAN, RTTM and JAMS."""
+"""Read and write segments: tables, Audacity, Praat, ELAN, Raven, WAV markers and others."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -21,7 +22,10 @@ from metriclearn.datasets.annotations import (
     save_segments,
     seconds_text,
 )
+from metriclearn.datasets.programs.cue_markers import read_cues, write_cues
+from metriclearn.datasets.programs.events import is_boris, read_boris, read_raven, write_raven
 from metriclearn.datasets.registry import PathLike
+from metriclearn.datasets.text_tables import text_rows
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
 
@@ -44,6 +48,8 @@ class Format(NamedTuple):
         ``read(name, path)`` returns the segments of the recording ``name``.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
+    is_sound : bool
+        Whether ``path`` is a copy of the recording, into which ``write`` writes.
 
     See Also
     --------
@@ -61,6 +67,7 @@ class Format(NamedTuple):
     write: Callable[[str, Sequence[Segment], Path], Any]
     read: Callable[[str, Path], list[Segment]]
     precision: float = 1e-6  # a fifth of a sample at 192 kHz
+    is_sound: bool = False
 
 
 def _save(path: Path, text: str) -> None:
@@ -271,26 +278,38 @@ FORMATS = {
     "elan": Format("ELAN", ".eaf", _write_elan, _read_elan),
     "rttm": Format("RTTM", ".rttm", _write_rttm, _read_rttm),
     "jams": Format("JAMS", ".jams", _write_jams, _read_jams),
+    "raven": Format("Raven selections", ".selections.txt", write_raven, read_raven),
+    "wav": Format("WAV cue markers", ".cues.wav", write_cues, read_cues, 5.1e-4, is_sound=True),
 }
 
 
-def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike) -> Path:
+def write_file(
+    kind: str,
+    name: str,
+    segments: Sequence[Segment],
+    path: PathLike,
+    recording: PathLike | None = None,
+) -> Path:
     """Write the segments of a recording in one of the formats.
 
     The function checks that the segments can be read back.
 
     All formats except CSV require labels. If no segment has a label, the numbers of the segments
-    are written as labels. Times are accurate to a microsecond, in WebVTT to a millisecond.
+    are written as labels. Times are accurate to a microsecond, in WebVTT to a millisecond, in WAV
+    to a sample.
 
     Parameters
     ----------
     kind : str
-        A key of ``FORMATS``: csv, audacity, webvtt, textgrid, elan, rttm or jams.
+        A key of ``FORMATS``: csv, audacity, webvtt, textgrid, elan, rttm, jams, raven
+        or wav.
     name : str
         Name of the recording.
     segments : sequence of (start, end, label)
         Times are in seconds.
     path : path
+    recording : path, optional
+        The WAV file of which the format "wav" makes a copy.
 
     Returns
     -------
@@ -322,6 +341,14 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
     )
     with TemporaryDirectory() as folder:
         written = Path(folder) / f"{name}{form.ending}"
+        if form.is_sound:
+            source = Path(recording or "")
+            if source.suffix.lower() != ".wav":
+                raise ValueError(
+                    f"{form.title} are written into a copy of a .wav file, but {name!r} is not "
+                    f"one; {remedy}."
+                )
+            shutil.copyfile(source, written)
         try:
             form.write(name, expected, written)
             back = form.read(name, written)
@@ -340,8 +367,8 @@ def write_file(kind: str, name: str, segments: Sequence[Segment], path: PathLike
                     f"{form.title} cannot hold the segment {label!r} of {name!r} from {start:g} to "
                     f"{end:g} s exactly; {remedy}."
                 )
-        with replacing(target) as stream:
-            stream.write(written.read_bytes())
+        with replacing(target) as stream, written.open("rb") as content:
+            shutil.copyfileobj(content, stream)
     return target
 
 
@@ -389,18 +416,21 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     return segments
 
 
-def read_labels(path: PathLike) -> dict[str, list[Segment]]:
+def read_labels(path: PathLike, label: str | None = None) -> dict[str, list[Segment]]:
     """Read the segments of every recording from a table (CSV), or from files of other programs.
 
     The ending determines the format: ``.labels.txt`` and ``.txt`` (Audacity), ``.vtt``,
-    ``.TextGrid``, ``.eaf`` (ELAN), ``.rttm``, ``.jams``; all others are tables. A table names its
-    recordings. In all other formats, the name of the file without its ending is the name of the
-    recording.
+    ``.TextGrid``, ``.eaf`` (ELAN), ``.rttm``, ``.jams``, ``.selections.txt`` (Raven), ``.wav`` (cue
+    markers); all others are tables, also of events of BORIS. A table names its recordings, BORIS
+    calls them observations. In all other formats, the name of the file without its ending is the
+    name of the recording.
 
     Parameters
     ----------
     path : path
         A file, or a pattern of files such as ``"songs/*.TextGrid"``.
+    label : str, optional
+        The column of the labels in a table of Raven or BORIS.
 
     Returns
     -------
@@ -426,34 +456,50 @@ def read_labels(path: PathLike) -> dict[str, list[Segment]]:
     """
     given = Path(path)
     if given.is_file() or not set(given.name) & set("*?["):
-        return _read_one(given)
+        return _read_one(given, label)
     files = sorted(file for file in given.parent.glob(given.name) if file.is_file())
     if not files:
         raise FileNotFoundError(f"No file of {str(given.parent)!r} is like {given.name!r}.")
     tables: dict[str, list[Segment]] = {}
     for file in files:
-        for name, segments in _read_one(file).items():
+        for name, segments in _read_one(file, label).items():
             if name in tables:
                 raise ValueError(f"{os.fspath(given)!r} has {name!r} twice; remove a file.")
             tables[name] = segments
     return tables
 
 
-def _read_one(path: Path) -> dict[str, list[Segment]]:
-    lower = path.name.lower()
+def _read_one(path: Path, label: str | None) -> dict[str, list[Segment]]:
+    lower, special = path.name.lower(), {"label": label} if label else {}
     endings = {form.ending.lower(): kind for kind, form in FORMATS.items() if kind != "csv"}
-    for ending, kind in (endings | {".txt": "audacity"}).items():
+    for ending, kind in (endings | {".txt": "audacity", ".wav": "wav"}).items():
         if lower.endswith(ending) and path.is_file():
             name = path.name[: -len(ending)]
+            if kind == "raven":
+                name = re.sub(r"\.Table\.\d+$", "", name)  # Raven adds the number of the table
+            elif label:
+                raise _no_column(path, label)
+            read: Callable[..., list[Segment]] = FORMATS[kind].read
             with reading(path, FORMATS[kind].title, Exception):
-                segments = FORMATS[kind].read(name, path)
+                segments = read(name, path, **special)
             return disjoint(path, {name: segments})
     if not path.is_file() and (others := _files_instead(path.parent)):
         raise FileNotFoundError(
             f"{str(path)!r} does not exist; to use {others[0].name} and files like it, pass "
             f"'*{others[0].suffix}' in its place (segments=…, --segments)."
         )
+    if path.is_file() and is_boris(text_rows(path, "a table of segments or events")[0]):
+        return disjoint(path, read_boris(path, label))
+    if label:
+        raise _no_column(path, label)
     return read_segments(path)
+
+
+def _no_column(path: Path, label: str) -> ValueError:
+    return ValueError(
+        f"{os.fspath(path)!r} needs to be a table of Raven or BORIS to have its labels in a column "
+        f"{label!r}; leave that name out (label=…, --label)."
+    )
 
 
 def _files_instead(folder: Path) -> list[Path]:

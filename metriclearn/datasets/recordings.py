@@ -31,6 +31,7 @@ _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
 _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
 _OTHER |= {".jams", ".pfsx", ".etf"}
+_COPIES = ".cues.wav"  # of recordings, with their segments as markers
 
 
 class Extractor(Protocol):
@@ -74,7 +75,7 @@ def load_recordings(
     gap: str | None = None,
     groups: dict[str, str] | None = None,
     cache: PathLike | None = None,
-    name: str | None = None,
+    label: str | None = None,
 ) -> LabeledSequences:
     """Compute the features of recordings, and label each row from a table of segments.
 
@@ -101,8 +102,8 @@ def load_recordings(
         Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional
         Folder in which computed features are kept, see :func:`cached_features`.
-    name : str, optional
-        Name of the data set; by default the name of the folder.
+    label : str, optional
+        The column of the labels, if the table is of Raven or BORIS.
 
     Returns
     -------
@@ -139,7 +140,7 @@ def load_recordings(
     """
     folder = Path(root)
     files = recording_files(folder)
-    tables = named_as(read_labels(folder / segments), files)
+    tables = named_as(read_labels(folder / segments, label), files)
     chosen = sorted(tables)
     if recordings is not None:
         forms = {text(name): name for name in tables}
@@ -153,7 +154,7 @@ def load_recordings(
     shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
     features = {name: cached_features(files[name], extractor, cache) for name in shown}
     return of_parts(
-        name or folder.resolve().name,
+        folder.resolve().name,
         _labeled(folder / segments, tables, features, float(extractor.rate), gap),
         list(extractor.get_feature_names_out()),
         [(groups or {}).get(recording, recording) for recording in chosen],
@@ -168,6 +169,8 @@ def load_tables(
     ignore: Sequence[str] = (),
     gap: str | None = None,
     times: Mapping[str, Times] | None = None,
+    label: str | None = None,
+    likelihood: float = 0.0,
 ) -> LabeledSequences:
     """Read features from tables (CSV, TSV, Parquet, npz), and label each row from a table of
     segments.
@@ -179,13 +182,15 @@ def load_tables(
         recording a file RECORDING.suffix with one row per sample.
     rate : float
         Rows per second.
-    segments, gap
+    segments, gap, label
         As in :func:`load_recordings`.
     ignore : sequence of str
         Columns that are not features. The column ``label`` is always left out.
     times : dict, optional
         The times of the rows of every recording, see :func:`file_times`. By default, rows follow
         one another in 1/rate seconds.
+    likelihood : float
+        See :func:`read_features`.
 
     Returns
     -------
@@ -216,14 +221,14 @@ def load_tables(
     >>> data = load_tables("features")  # doctest: +SKIP
     """
     folder = Path(root)
-    tables = read_labels(folder / segments)
+    tables = read_labels(folder / segments, label)
     inside = sequence_files("load_tables", folder, None, ENDINGS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
     tables = named_as(tables, [*files, *recording_files(folder)])
     # the label page may have saved segments of sound and video in the same table
     chosen = sorted(set(tables) - (set(recording_files(folder)) - set(files)))
     _need(folder, segments, chosen or sorted(tables), files, "a table")
-    frames = {name: read_features(files[name], ignore) for name in chosen}
+    frames = {name: read_features(files[name], ignore, None, likelihood) for name in chosen}
     columns = list(frames[chosen[0]].columns)
     for name, frame in frames.items():
         if list(frame.columns) != columns:
@@ -369,7 +374,8 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
     """
     places = (Path(folder), Path(folder) / "audio", Path(folder) / "video")
     files = [file for place in places for file in sorted(place.glob("[!.]*")) if file.is_file()]
-    known = (file for file in files if file.suffix.lower() not in _OTHER)
+    known = [file for file in files if file.suffix.lower() not in _OTHER]
+    known = [file for file in known if not file.name.lower().endswith(_COPIES)]
     return files_by_name("recording", known)
 
 

@@ -208,7 +208,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
     try:
         stamps = _of_texts(times, read) if times.dtype.kind not in "Mmiuf" else times
         if stamps.dtype.kind in "Mm":
-            stamps[[0, -1]].as_unit("ns")
+            stamps[[0, -1]].as_unit("ns")  # type: ignore[union-attr]
     except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
         raise ValueError(
             f"{who} needs times in the years 1678 to 2261, got {times[0]} to {times[-1]}; correct "

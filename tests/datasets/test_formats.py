@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
+from struct import pack, unpack_from
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from metriclearn.datasets import (
 )
 
 pympi = pytest.importorskip("pympi")
+DATA, RATE = 44, 5000  # first byte of the sound, samples per second
 
 RATES = (1, 2, 3, 7, 25, 100 / 3, 50, 128, 1000, 16000, 44100, 48000, 96000, 192000)
 PLAIN = ["walk", "歩く", "naïve", "a,b", 'say"hi"', "<b>&amp;", ";", "it's", "😀", "#1", "NA", "!"]
@@ -38,7 +40,22 @@ REFUSED: dict[str, set[str]] = {
     "elan": {"a\rb", "\x00"},
     "rttm": {*ODD} - {"\\", "\x00", " edge"},
     "jams": set(),
+    "raven": {"tab\there", "new\nline", "a\rb"},
+    "wav": {"\x00"},
 }
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    return pack("<4sI", kind, len(content)) + content + len(content) % 2 * b"\0"
+
+
+def sound(path: Path, rate: int, *chunks: bytes, length: int = 8) -> Path:
+    """A WAV file of 16 bits with samples 0, 1, 2, …, and further chunks."""
+    form = pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
+    data = b"".join(pack("<h", i % 1000) for i in range(length))
+    content = b"WAVE" + chunk(b"fmt ", form) + chunk(b"data", data) + b"".join(chunks)
+    path.write_bytes(chunk(b"RIFF", content))
+    return path
 
 
 @st.composite
@@ -61,10 +78,17 @@ def samples(segments: list[Segment], rate: float) -> list[tuple[int, int, str]]:
 @settings(max_examples=40)
 @given(st.data())
 def test_boundaries_come_back_at_their_samples(kind: str, tmp_path_factory, data: Any) -> None:
-    rate = data.draw(st.sampled_from((1, 7, 1000) if kind == "webvtt" else RATES))
+    rate = data.draw(st.sampled_from((1, 7, 1000) if FORMATS[kind].precision > 1e-4 else RATES))
     segments = data.draw(segmentations(rate))
     folder = tmp_path_factory.mktemp("one")
-    path = write_file(kind, "one", segments, folder / f"one{FORMATS[kind].ending}")
+    given = sound(tmp_path_factory.mktemp("of") / "one.wav", max(1000, round(rate)))
+    path = write_file(kind, "one", segments, folder / f"one{FORMATS[kind].ending}", given)
+    if kind == "wav":
+        before, after = given.read_bytes(), path.read_bytes()
+        assert after[8 : len(before)] == before[8:]
+        assert len(after) == 8 + unpack_from("<I", after, 4)[0]
+        again = write_file(kind, "one", segments, folder / path.name, path)
+        assert read_labels(again) == read_labels(write_file(kind, "one", segments, path, given))
     expected = segments if kind == "csv" or any(segments[0][2]) else numbered(segments)
     assert samples(read_labels(path)["one"], rate) == samples(expected, rate)
     assert [p.name for p in folder.iterdir()] == [path.name]
@@ -73,10 +97,12 @@ def test_boundaries_come_back_at_their_samples(kind: str, tmp_path_factory, data
 @pytest.mark.parametrize("kind", FORMATS)
 def test_labels_and_times_are_kept_or_refused(kind: str, tmp_path: Path) -> None:
     target, refused = tmp_path / f"one{FORMATS[kind].ending}", {}
+    (tmp_path / "of").mkdir()
+    of = sound(tmp_path / "of" / "one.wav", RATE)
     for label in ODD:
         segments = [(0.0, 1.0, "walk"), (1.0, 2.5, label), (2.5, 4.0, "run")]
         try:
-            write_file(kind, "one", segments, target)
+            write_file(kind, "one", segments, target, of)
         except ValueError as error:
             refused[label] = str(error)
             assert not target.exists()
@@ -87,18 +113,26 @@ def test_labels_and_times_are_kept_or_refused(kind: str, tmp_path: Path) -> None
     assert set(refused) == REFUSED[kind]
     assert all(re.fullmatch(r".* cannot hold the segment.*", told) for told in refused.values())
     short = [(0.0, 1.0, "a"), (1.0, 1.0001, "b"), (1.0001, 2.0, "a")]
-    if kind in ("elan", "webvtt"):
+    if kind in ("elan", "webvtt", "wav"):
         with pytest.raises(ValueError, match="cannot hold the segment"):
-            write_file(kind, "one", short, target)
+            write_file(kind, "one", short, target, of)
     else:
-        assert len(read_labels(write_file(kind, "one", short, target))["one"]) == 3
+        assert len(read_labels(write_file(kind, "one", short, target, of))["one"]) == 3
     with pytest.raises(ValueError, match="needs disjoint segments, but in 'one' 'b' starts"):
-        write_file(kind, "one", [(0.0, 2.0, "a"), (1.0, 3.0, "b")], target)
+        write_file(kind, "one", [(0.0, 2.0, "a"), (1.0, 3.0, "b")], target, of)
+    if kind == "wav":
+        with pytest.raises(
+            ValueError, match=r"into a copy of a \.wav file, but 'one' is not one; .*"
+        ):
+            write_file(kind, "one", segments, target)
 
 
 def test_files_are_as_their_formats_say(tmp_path: Path) -> None:
     segments = [(0.0, 1.5, "speech"), (1.5, 3671.25, "a & <b>")]
     expected = {
+        "raven": "Selection\tView\tChannel\tBegin Time (s)\tEnd Time (s)\tLow Freq (Hz)\t"
+        "High Freq (Hz)\tAnnotation\n1\tSpectrogram 1\t1\t0.000\t1.500\t0.0\t20000.0\tspeech\n"
+        "2\tSpectrogram 1\t1\t1.500\t3671.250\t0.0\t20000.0\ta & <b>\n",
         "csv": "recording,start,end,label\none,0.000,1.500,speech\none,1.500,3671.250,a & <b>\n",
         "audacity": "0.000000\t1.500000\tspeech\n1.500000\t3671.250000\ta & <b>\n",
         "webvtt": "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nspeech\n\n"
@@ -166,6 +200,71 @@ def test_several_tiers_are_told_apart(tmp_path: Path) -> None:
         assert read_labels(tmp_path / "a.TextGrid") == {"a": [(0.0, 2.0, "ja")]}
 
 
+def markers(places: dict[int, int]) -> bytes:
+    cues = [pack("<II4sIII", i, at, b"data", 0, 0, at) for i, at in places.items()]
+    return chunk(b"cue ", pack("<I", len(places)) + b"".join(cues))
+
+
+def names(texts: dict[int, bytes], lengths: dict[int, int]) -> bytes:
+    parts = [chunk(b"labl", pack("<I", i) + text + b"\0") for i, text in texts.items()]
+    parts += [chunk(b"ltxt", pack("<II4s8x", i, n, b"rgn ")) for i, n in lengths.items()]
+    return chunk(b"LIST", b"adtl" + b"".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([markers({1: 6, 2: 2})], [(0, 2, ""), (2, 6, ""), (6, 8, "")]),
+        ([markers({7: 2, 9: 6}), names({9: b"b", 7: b"caf\xe9"}, {})],  # letters of Windows
+         [(0, 2, "unknown"), (2, 6, "café"), (6, 8, "b")]),
+        ([names({1: b"a"}, {1: 4}), markers({1: 0, 2: 2})], [(0, 2, "a"), (2, 4, "a")]),
+        ([markers({1: 1, 2: 6}), names({1: b"a"}, {1: 3})],
+         [(1, 4, "a"), (4, 6, "unknown"), (6, 8, "unknown")]),
+    ],
+)  # fmt: skip
+def test_markers_are_boundaries_and_regions_are_segments(chunks, expected, tmp_path: Path) -> None:
+    """A marker divides the time around it, and names the time up to the next one."""
+    path = sound(tmp_path / "a.wav", 1000, *chunks)
+    assert samples(read_labels(path)["a"], 1000) == expected
+    piped = path.read_bytes()[: DATA + 16]  # the sound alone, as programs write it to a pipe
+    path.write_bytes(piped[: DATA - 4] + b"\xff\xff\xff\xff" + piped[DATA:])
+    segments = [(a / 1000, b / 1000, label or "x") for a, b, label in expected]
+    assert read_labels(write_file("wav", "a", segments, path, path)) == {"a": segments}
+
+
+SELECTIONS = (
+    "Selection\tView\tBegin Time (s)\tEnd Time (s)\tSpecies\n"
+    "1\tWaveform 1\t2.5\t3.0\twren\n"
+    "1\tSpectrogram 1\t2.5\t3.0\twren\n2\tSpectrogram 1\t0\t2.5\towl\n"
+)
+EVENTS = "Observation id,Media duration (s),Subject,Behavior,Behavior type,Time\n"
+CODED = EVENTS + (
+    "m,20,cat,sleep,START,1\nm,20,cat,blink,POINT,2\nm,20,cat,sleep,STOP,4\nn,9,cat,blink,POINT,3\n"
+    "m,20,cat,eat,START,4\nm,20,cat,eat,STOP,6.5\n"
+)
+PAIRED = (
+    "Observation id;Media duration (s);Subject;Behavior;Behavior type;Start (s);Stop (s)\n"
+    "m;20;cat;sleep;STATE;1;4\nm;20;cat;eat;STATE;4;6,5\nm;20;cat;blink;POINT;2;NA\n"
+    "n;9;cat;blink;POINT;3;3\n"
+)
+
+
+def test_tables_of_raven_and_boris(tmp_path: Path) -> None:
+    path = tmp_path / "rec.Table.1.selections.txt"
+    path.write_text(SELECTIONS)
+    assert read_labels(path, "Species") == {"rec": [(0.0, 2.5, "owl"), (2.5, 3.0, "wren")]}
+    with pytest.warns(UserWarning, match="no column 'Annotation', so its segments have no labels"):
+        assert read_labels(path) == {"rec": [(0.0, 2.5, ""), (2.5, 3.0, "")]}
+    expected = {
+        "m": [(1.0, 2.0, "sleep"), (2.0, 4.0, "sleep"), (4.0, 6.5, "eat")],
+        "n": [(0.0, 3.0, ""), (3.0, 9.0, "")],
+    }
+    for name, table in (("a.csv", CODED), ("b.tsv", CODED.replace(",", "\t")), ("c.csv", PAIRED)):
+        (tmp_path / name).write_text(table)
+        assert read_labels(tmp_path / name) == expected
+    assert {label for *_, label in read_labels(tmp_path / "a.csv", "Subject")["m"]} == {"cat"}
+
+
 TABLE = "recording,start,end,label\n"
 BAD: list[tuple[str, str, str]] = [
     ("a.txt", "0.0\t1.0\tA\n0.5\t2.0\tB\n", "needs disjoint segments"),
@@ -178,6 +277,28 @@ BAD: list[tuple[str, str, str]] = [
     ("a.eaf", "<ANNOTATION_DOCUMENT/>", "cannot be read as ELAN"),
     ("a.TextGrid", 'File type = "ooTextFile"\n', "cannot be read as Praat TextGrid"),
     ("a.vtt", "WEBVTT\n", "has no segments of 'a'"),
+    (
+        "a.selections.txt",
+        SELECTIONS.replace("End", "Stop"),
+        r"needs a column 'End Time \(s\)', got",
+    ),
+    ("a.selections.txt", "Begin Time (s)\tEnd Time (s)\tAnnotation\n0\tx\ta\n", "be read as Raven"),
+    (
+        "a.selections.txt",
+        "Begin Time (s)\tEnd Time (s)\tAnnotation\tBegin File\n0\t1\ta\ta.wav\n0\t1\ta\tb.wav\n",
+        r"selections of one recording, got \['a.wav', 'b.wav'\]",
+    ),
+    ("a.wav", "RIFF", "cannot be read as WAV cue markers"),
+    ("a.csv", EVENTS + "m,9,c,run,START,1\n", "needs a STOP of 'run', see line 2"),
+    (
+        "a.csv",
+        EVENTS + "m,9,c,run,STOP,1\n",
+        "needs one START before each STOP of 'run', see line 2",
+    ),
+    ("a.csv", EVENTS + "m,9,c,run,START,1\nm,9,c,run,START,2\n", "before each STOP .* line 3"),
+    ("a.csv", EVENTS + "m,9,c,run,POINT,x\n", "times that increase, see line 2"),
+    ("a.csv", EVENTS + "m,NA,c,run,POINT,1\n", "needs the length of 'm', since point events"),
+    ("a.csv", EVENTS.replace("Time", "Zeit") + "m,9,c,run,START,1\n", "needs a column 'time', got"),
     ("a.csv", "recording,start,label\na,0,x\n", r"one row, but lacks \['end'\]"),
     ("a.csv", TABLE, "at least one row, but lacks rows"),
     ("a.csv", TABLE + "a,zero,1,x\n", "line 2"),

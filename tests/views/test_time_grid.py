@@ -140,7 +140,7 @@ def test_codes_can_be_held() -> None:
     ],
 )
 def test_errors_name_the_row_and_the_remedy(frame, options, words) -> None:
-    with pytest.raises(ValueError, match="regular (needs|has times)") as raised:
+    with pytest.raises(ValueError, match=r"regular (needs|has times)") as raised:
         regular(frame, **{"rate": 1, "longest_gap": 2, **options})
     assert words in str(raised.value)
     assert str(raised.value).count(". ") == 0

@@ -24,6 +24,9 @@ from metriclearn.running import FIXABLE, counted, install, run_program, sentence
 if TYPE_CHECKING:
     from metriclearn.datasets import Segment
 
+Files = Annotated[
+    list[Path], "recordings, CSV files of features, or folders of them; - for a stream", "FILE"
+]
 Cache = Annotated[Path | None, "folder to keep computed features in"]
 Features = Annotated[
     Literal["audio", "video", "both", "tables"] | None,
@@ -41,10 +44,19 @@ Time = Annotated[
 Ignore = Annotated[list[str] | None, "columns of CSV files that are not features", "COLUMN"]
 Table = Annotated[str, "table in FOLDER, or files of other programs, such as '*.TextGrid'"]
 Formats = Annotated[
-    list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams"]] | None,
+    list[Literal["csv", "audacity", "webvtt", "textgrid", "elan", "rttm", "jams", "raven", "wav"]]
+    | None,
     "files to write; by default csv audacity webvtt",
 ]
-Label = Annotated[str | None, "column of labels in CSV files; by default label", "COLUMN"]
+Label = Annotated[
+    str | None,
+    "column of labels in CSV files (by default label), or in tables of Raven (Annotation) or BORIS "
+    "(Behavior) that --segments names",
+    "COLUMN",
+]
+Likelihood = Annotated[
+    float | None, "of DeepLabCut: coordinates below it are missing", "LIKELIHOOD"
+]
 Unknown = Annotated[
     str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
 ]
@@ -87,6 +99,7 @@ def fit(
     label: Label = None,
     time: Time = None,
     ignore: Ignore = None,
+    likelihood: Likelihood = None,
     unknown: Unknown = None,
     quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
     groups: Groups = None,
@@ -103,8 +116,8 @@ def fit(
 
     Times are in seconds; monday is the name of a file without its ending. If the table has no
     labels, or if each label occurs only once, only boundaries are learned, as for shots of a video.
-    Files of Praat ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), RTTM and JAMS can be used
-    instead of the table, with --segments.
+    Files of Praat ('*.TextGrid'), ELAN ('*.eaf'), Audacity ('*.txt'), Raven ('*.selections.txt'),
+    RTTM, JAMS, BORIS and WAV markers can be used instead of the table, with --segments.
 
     FOLDER can also hold CSV files, one for each sequence, with a row for each sample. The labels
     are in a column (--label) or in a table segments.csv in FOLDER. All other columns are features.
@@ -119,7 +132,8 @@ def fit(
     from metriclearn.apps.label_page.project import page_settings
 
     running.writable(out)  # before anything is learned
-    extractor, options = None, dict[str, Any]()
+    extractor: Any = None
+    labeled: dict[str, Any] = {"segments": segments, "gap": gap, "label": label}
     page = page_settings(folder, segments, features)  # of metriclearn label
     features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
     unknown = unknown or page[3]
@@ -128,20 +142,20 @@ def fit(
     given = None if rate or recorded else time
     times, rate = _times_of("fit", folder, given, rate, segments)
     if features == "tables":
-        _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
-        options = {"ignore": left_out, "gap": gap, "times": times}
-        data = datasets.load_tables(folder, rate or 1.0, segments, **options)
+        columns: dict[str, Any] = {"ignore": left_out, "likelihood": likelihood or 0.0}
+        data = datasets.load_tables(folder, rate or 1.0, times=times, **labeled, **columns)
     elif recorded:
-        _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
-        extractor, data = _recorded(folder, segments, features, rate, gap, cache)
+        _refuse("a folder of CSV files", folder, time=time, ignore=ignore, likelihood=likelihood)
+        extractor, data = _recorded(folder, features, rate, cache, labeled)
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
+        _refuse("tables of DeepLabCut and a table of segments", folder, likelihood=likelihood)
         data = datasets.load_files(folder, label or "label", _CSV, ignore=left_out)
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
     data = data if unknown is None else data.without(unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    options = {"rate": rate, "time": given, "tolerance": tolerance}
+    options: Any = {"rate": rate, "time": given, "tolerance": tolerance}
     model = metriclearn.Segmenter(learner, extractor=extractor, **options).fit(data)
     model.save(out)
     _print(model.summary())
@@ -149,9 +163,7 @@ def fit(
 
 
 def segment(
-    files: Annotated[
-        list[Path], "recordings, CSV files of features, or folders of them; - for a stream", "FILE"
-    ],
+    files: Files,
     *,
     model: Annotated[Path, "model file written by fit"],
     out: Annotated[
@@ -160,6 +172,7 @@ def segment(
     formats: Formats = None,
     truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
     cache: Cache = None,
+    likelihood: Likelihood = None,
     rate: Annotated[float | None, "samples per second of raw sound that is streamed"] = None,
     delay: Annotated[float | None, "seconds after which a streamed change is final"] = None,
 ) -> None:
@@ -173,7 +186,8 @@ def segment(
       NAME.timeline.png   picture of the segments
 
     With --formats, other files are written instead of the first three: NAME.TextGrid for Praat,
-    NAME.eaf for ELAN, NAME.rttm or NAME.jams.
+    NAME.eaf for ELAN, NAME.selections.txt for Raven, NAME.rttm, NAME.jams, or NAME.cues.wav, a copy
+    of a WAV file with cue markers.
 
     For CSV files, times are seconds since the first row, by the column of times that fit read. If a
     FILE cannot be read, the others are still segmented.
@@ -207,9 +221,10 @@ def segment(
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
     failed = 0
+    read: dict[str, Any] = {"cache": cache, "likelihood": likelihood or 0.0}
     for path, target in zip(paths, targets):
         try:
-            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), cache)
+            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), **read)
         except FIXABLE as error:
             if len(paths) == 1:
                 raise
@@ -258,14 +273,14 @@ def compare(
     predicted: Annotated[Path, "table of predicted segments, or folder", "PREDICTED.csv"],
     *,
     tolerance: Tolerance = None,
-    label: Annotated[str, "column of labels in CSV files", "COLUMN"] = "label",
+    label: Label = None,
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
     time: Time = None,
     ignore: Ignore = None,
 ) -> None:
     """compare predicted segments with the truth
 
-    Compares two tables recording,start,end,label, or files of Praat, ELAN, Audacity, RTTM or JAMS.
+    Compares two tables recording,start,end,label, or files of the other programs that fit reads.
     A folder stands for all tables NAME.segments.csv in it. With --rate or --time, the folder of the
     truth holds CSV files with a column of labels instead.
 
@@ -331,7 +346,7 @@ def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, toleranc
 
 def _segments_of(
     path: Path,
-    label: str = "",
+    label: str | None = None,
     rate: float | None = None,
     ignore: Collection[str] = (),
     times: Mapping[str, running.Times] | None = None,
@@ -345,9 +360,9 @@ def _segments_of(
     import numpy as np
 
     if not path.is_dir():
-        return datasets.read_labels(path)
+        return datasets.read_labels(path, label)
     if rate is not None:
-        data, tables = datasets.load_files(path, label, ignore=ignore), {}
+        data, tables = datasets.load_files(path, label or "label", ignore=ignore), {}
         for name, names in zip(data.names, data.labels):
             cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
             begins = times[name].at(cuts) if times else cuts / rate
@@ -493,11 +508,10 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
 
 def _recorded(
     folder: Path,
-    segments: str,
     features: str | None,
     rate: float | None,
-    gap: str | None,
     cache: Path | None,
+    labeled: dict[str, Any],
 ) -> tuple[Any, Any]:
     """Read a folder of recordings, and return the feature extractor and the data.
 
@@ -505,7 +519,7 @@ def _recorded(
     """
     from metriclearn.apps.label_page.project import read_project
 
-    spans = datasets.read_labels(folder / segments)
+    spans = datasets.read_labels(folder / labeled["segments"], labeled["label"])
     classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
     files = datasets.recording_files(folder)
     kinds = {file.suffix.lower() for file in files.values()}
@@ -516,8 +530,8 @@ def _recorded(
     extractor = extractor_of(features, rate or (1.0 if classes or features == "audio" else 8.0))
     # labels from the page may name tables, too
     named = sorted(set(spans) & set(files)) if read_project(folder) else None
-    given: dict[str, Any] = {"recordings": named, "gap": gap, "cache": cache}
-    return extractor, datasets.load_recordings(folder, extractor, segments, **given)
+    given: dict[str, Any] = {"recordings": named, "cache": cache, **labeled}
+    return extractor, datasets.load_recordings(folder, extractor, **given)
 
 
 def _segment(
@@ -527,6 +541,7 @@ def _segment(
     segmenter: Any,
     true: list[Segment] | None,
     cache: Path | None,
+    likelihood: float,
 ) -> tuple[list[Segment], list[Path]]:
     """Segment a file and write the results, such as TARGET.segments.csv.
 
@@ -534,7 +549,9 @@ def _segment(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        X = datasets.read_features(path, names=segmenter.feature_names_in_).to_numpy()
+        X = datasets.read_features(
+            path, names=segmenter.feature_names_in_, likelihood=likelihood
+        ).to_numpy()
         time, rate = segmenter.time, segmenter.rows_per_second
         times = datasets.file_times(path, time, rate) if time else None
         found = segmenter.segments(X, times)
@@ -543,7 +560,7 @@ def _segment(
     written = []
     for kind in dict.fromkeys(kinds):
         place = target.with_name(target.name + datasets.FORMATS[kind].ending)
-        written.append(datasets.write_file(kind, path.stem, found, place))
+        written.append(datasets.write_file(kind, path.stem, found, place, path))
     strips = {"predicted": found}
     if true is not None:
         _note_times(path.stem, true, found)

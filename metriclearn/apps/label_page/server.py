@@ -285,7 +285,7 @@ class Page:
         with tempfile.TemporaryDirectory() as folder:
             for one in recordings:
                 path = Path(folder) / f"{self._named(one.name)}{_format(kind).ending}"
-                datasets.write_file(kind, one.name, self._shown(one, request), path)
+                datasets.write_file(kind, one.name, self._shown(one, request), path, one.path)
                 yield path.name, path.read_bytes()
 
     def _named(self, name: str) -> str:
@@ -402,7 +402,7 @@ def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
     """Convert segments of a file to annotations.
 
-    Where two segments touch, a change is added, unless both have the same name. Segments called
+    Where two segments touch, a change is added, also if both have the same name. Segments called
     "unknown" are left out, but a change is added where two of them touch. Labels are dropped if
     they only number the segments: all labels differ, and each label is a number, possibly after the
     name of the recording.
@@ -430,7 +430,7 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
             continue
         plain = numbered or not label
         touching = before.get("end") == start and before["kind"] != "change"
-        if touching and (plain or before.get("label") != label):
+        if touching:
             entries.append({"kind": "change", "start": start, "end": start})
         kind = "no change" if plain else "segment"
         named = {} if plain else {"label": label}

@@ -22,7 +22,8 @@ def recordings(
 ) -> LabeledSequences:
     """Compute the features of recordings, and label their rows; see load_recordings."""
     folder = existing(name, segments, root).parent
-    return load_recordings(folder, extractor, segments, name=name, **options)
+    data = load_recordings(folder, extractor, segments, **options)
+    return replace(data, name=name)
 
 
 def tables(name: str, root: PathLike | None, *, label: str) -> LabeledSequences:

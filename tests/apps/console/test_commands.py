@@ -241,7 +241,7 @@ def test_tables_of_features_beside_a_table_of_segments(tmp_path: Path, console: 
     assert "features:             tables, 2 columns, 4 rows per second" in told
     run("segment", folder / "s0.csv", "--model", tmp_path / "m", "--out", tmp_path)
     assert read_segments(tmp_path / "s0.segments.csv")["s0"] == spans
-    console.assert_refused("--label cannot be used", *fit, "--label", "phase")
+    console.assert_refused("needs to be a table of Raven or BORIS", *fit, "--label", "phase")
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_table_in_minutes_and_options_of_tables(
     told = console(*fit, "--cache", songs / "cache").err
     assert told.count("gets the label of this last segment: check that times are in seconds") == 3
     words = f"cannot be used with {str(songs)!r}, only with a folder of CSV files"
-    console.assert_refused(f"--label, --time {words}", *fit, "--label", "phase", "--time", "t")
+    console.assert_refused(f"--time, --likelihood {words}", *fit, "--time", "t", "--likelihood", 1)
 
 
 def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // The dialog of files: exports of the open recording or of all, and imports.
 
 const ENDINGS = {
-  csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan", rttm: "rttm", jams: "jams",
+  csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan", rttm: "rttm", jams: "jams", wav: "wav",
 };
 const find = (id) => document.getElementById(id);
 
@@ -27,8 +27,9 @@ export function silence() {
 
 // Annotations by recording from a file.
 export async function readFile(call, file, recording) {
-  const kind = ENDINGS[file.name.split(".").pop().toLowerCase()];
-  if (!kind) throw new Error("Cannot read this file; choose .csv, .txt (Audacity), .vtt, .TextGrid, .eaf, .rttm or .jams.");
+  const name = file.name.toLowerCase();
+  const kind = name.endsWith(".selections.txt") ? "raven" : ENDINGS[name.split(".").pop()];
+  if (!kind) throw new Error("Cannot read this file; choose .csv, .txt (Audacity), .selections.txt (Raven), .vtt, .TextGrid, .eaf, .rttm, .jams or .wav.");
   const { ok, content } = await call(`import/${kind}/${encodeURIComponent(recording)}`, "POST", file);
   if (!ok) throw new Error(content.error);
   return content.annotations;

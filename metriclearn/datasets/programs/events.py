@@ -1,0 +1,204 @@
+"""Tables of events of other programs: selections of Raven, and events of BORIS."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from math import inf, nan
+from pathlib import Path
+from typing import NamedTuple
+
+from metriclearn.datasets.annotations import Segment, seconds_text, with_boundaries
+from metriclearn.datasets.text_tables import lacks, text_rows
+from metriclearn.running.atomic import replacing
+
+_TIMES = ("Begin Time (s)", "End Time (s)")
+_RAVEN = ("Selection", "View", "Channel", *_TIMES, "Low Freq (Hz)", "High Freq (Hz)", "Annotation")
+_LENGTHS = ("observation duration", "media duration (s)", "total duration", "total length")
+
+
+def write_raven(name: str, segments: Sequence[Segment], path: Path) -> None:
+    """Write a selection table of Raven. Selections reach from 0 to 20 kHz, as Raven needs a range.
+
+    Parameters
+    ----------
+    name : str
+        Name of the recording.
+    segments : sequence of (start, end, label)
+        Times are in seconds.
+    path : Path
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+
+    See Also
+    --------
+    read_raven : reads the table.
+    """
+    rows: list[Sequence[str]] = [_RAVEN]
+    for i, (start, end, label) in enumerate(segments, 1):
+        times = (seconds_text(start), seconds_text(end))
+        rows.append((str(i), "Spectrogram 1", "1", *times, "0.0", "20000.0", label))
+    with replacing(path) as stream:
+        stream.write("".join("\t".join(row) + "\n" for row in rows).encode())
+
+
+def read_raven(name: str, path: Path, label: str | None = None) -> list[Segment]:
+    """Read a selection table of Raven. A selection that several views show is read once.
+
+    Parameters
+    ----------
+    name : str
+        Name of the recording.
+    path : Path
+    label : str, optional
+        The column of the labels; by default "Annotation", if there is one.
+
+    Returns
+    -------
+    list of (start, end, label)
+
+    Raises
+    ------
+    ValueError
+        If a column or a value is missing, or the table has selections of several files.
+
+    Warns
+    -----
+    UserWarning
+        If there is no column "Annotation".
+
+    See Also
+    --------
+    write_raven : writes such a table.
+    """
+    lines = [line.split("\t") for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
+    header = [cell.strip() for cell in lines[0]] if lines else []
+    wanted = "Annotation" if label is None else label
+    for column in (*_TIMES, *([label] if label else [])):
+        if column not in header:
+            raise lacks(path, column, header, "export it, or name the column of labels (--label)")
+    if wanted not in header:
+        warnings.warn(
+            f"{path.name!r} has no column {wanted!r}, so its segments have no labels; name one of "
+            f"its columns {header[:20]} (label=…, --label).",
+            stacklevel=2,
+        )
+    rows = [dict(zip(header, map(str.strip, line))) for line in lines[1:]]
+    if len(files := sorted({row.get("Begin File", "") for row in rows})) > 1:
+        raise ValueError(
+            f"{os.fspath(path)!r} needs selections of one recording, got {files[:5]}; save a table "
+            "for each."
+        )
+    times = [[float(row[time]) for time in _TIMES] for row in rows]
+    return sorted({(a, b, row.get(wanted, "")) for (a, b), row in zip(times, rows)})
+
+
+def is_boris(header: Sequence[str]) -> bool:
+    """Tell tables of BORIS by the names of their columns in lower case."""
+    return {"observation id", "behavior"} <= set(header)
+
+
+def read_boris(path: Path, label: str | None = None) -> dict[str, list[Segment]]:
+    """Read the events of BORIS, as they are coded ("tabular") or paired ("aggregated").
+
+    A state is a segment with the name of its behavior, from START to STOP. A point event is a
+    boundary.
+
+    Parameters
+    ----------
+    path : Path
+    label : str, optional
+        The column of the labels; by default "Behavior".
+
+    Returns
+    -------
+    dict of lists of (start, end, label)
+        By the name of the observation, see
+        :func:`~metriclearn.datasets.annotations.with_boundaries`.
+
+    Raises
+    ------
+    ValueError
+        If a column or a value is missing, a state starts or stops twice, or the length of an
+        observation is needed and missing.
+
+    See Also
+    --------
+    read_raven : reads selections of Raven.
+    """
+    spans: dict[str, list[Segment]] = defaultdict(list)
+    points: dict[str, list[float]] = defaultdict(list)
+    ends: dict[str, float] = defaultdict(float)
+    begun: dict[tuple[str, ...], _Event] = {}
+    for one in _events(path, label):
+        name = one.key[0]
+        ends[name] = max(ends[name], one.length)
+        if one.kind in ("START", "STOP") and (one.kind == "START") == (one.key in begun):
+            raise _wrong(path, f"one START before each STOP of {one.key[2]!r}", one.line)
+        if one.kind == "START":
+            begun[one.key] = one
+        elif one.kind == "STOP":
+            first = begun.pop(one.key)
+            spans[name].append((first.start, one.stop, first.label))
+        elif one.start == one.stop:
+            points[name].append(one.start)
+        else:
+            spans[name].append((one.start, one.stop, one.label))
+    for one in begun.values():
+        raise _wrong(path, f"a STOP of {one.key[2]!r}", one.line)
+    for name, many in points.items():
+        if not ends[name] >= max(many):
+            raise ValueError(
+                f"{os.fspath(path)!r} needs the length of {name!r}, since point events divide it; "
+                f"export a column such as {_LENGTHS[1]!r}."
+            )
+    return {name: with_boundaries(spans[name], points[name], end) for name, end in ends.items()}
+
+
+class _Event(NamedTuple):
+    """A row of a table of BORIS; the key is observation, subject and behavior."""
+
+    line: int
+    key: tuple[str, str, str]
+    kind: str
+    start: float
+    stop: float
+    label: str
+    length: float
+
+
+def _events(path: Path, label: str | None) -> Iterator[_Event]:
+    header, rows = text_rows(path, "a table of events")
+    wanted, is_paired = (label or "Behavior").lower(), "start (s)" in header
+    first, last = ("start (s)", "stop (s)") if is_paired else ("time", "time")
+    coded = "status" if "status" in header else "behavior type"  # of versions before 8
+    for column in (wanted, first, last, *([] if is_paired else [coded])):
+        if column not in header:
+            raise lacks(path, column, header, "export all columns of the events")
+    for line, row in rows:
+        cells = defaultdict(str, zip(header, row))
+        key = cells["observation id"], cells["subject"], cells["behavior"]
+        kind, start = cells[coded].upper(), _number(cells[first])
+        stop = start if kind == "POINT" else _number(cells[last])
+        known = all((key[0], cells[wanted], is_paired or kind in ("START", "STOP", "POINT")))
+        if not (known and 0 <= start <= stop < inf):
+            raise _wrong(path, "an observation, a label, a type and times that increase", line)
+        lengths = (_number(cells[column]) for column in _LENGTHS if column in cells)
+        length = next((one for one in lengths if one < inf), 0.0)
+        yield _Event(line, key, "" if is_paired else kind, start, stop, cells[wanted], length)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return nan
+
+
+def _wrong(path: Path, needed: str, line: int) -> ValueError:
+    return ValueError(f"{os.fspath(path)!r} needs {needed}, see line {line}; correct the events.")

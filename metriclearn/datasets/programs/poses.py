@@ -1,0 +1,70 @@
+"""Tables of DeepLabCut: the places of parts of a body in every picture of a video."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metriclearn.datasets.text_tables import check_distinct
+from metriclearn.running.atomic import reading
+from metriclearn.running.extras import optional
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KIND = "a table of DeepLabCut"
+
+
+def is_poses(path: Path) -> bool:
+    """Tell tables of DeepLabCut by their first cell."""
+    with path.open("rb") as file:
+        return file.readline(50).removeprefix(b"\xef\xbb\xbf").startswith(b"scorer,")
+
+
+def read_poses(path: Path, likelihood: float = 0.0) -> pd.DataFrame:
+    """Read a table of DeepLabCut, which begins with three lines: scorer, bodyparts and coords.
+
+    With several animals, a line of individuals comes second. The first column, the number of the
+    picture, is left out.
+
+    Parameters
+    ----------
+    path : Path
+    likelihood : float
+        Where the likelihood of a part is below, or missing, its coordinates are missing.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``part x`` and ``part y``, after the name of the animal if there are several.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged.
+    """
+    pd = optional("pandas", "tables")
+    with reading(path, _KIND, csv.Error, IndexError):
+        head: list[list[str]] = []
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            for row in csv.reader(stream):
+                head.append([cell.strip() for cell in row])
+                if row[0] == "coords" or len(head) == 4:
+                    break
+        if [row[0] for row in head if row[0] != "individuals"] != ["scorer", "bodyparts", "coords"]:
+            raise ValueError("it needs the lines scorer, bodyparts and coords")
+        names = [" ".join(cells) for cells in zip(*(row[1:] for row in head[1:]), strict=True)]
+        check_distinct(repr(os.fspath(path)), names)
+        rows = pd.read_csv(path, skiprows=len(head), header=None, dtype="float64", encoding="utf-8")
+        if rows.shape[1] != len(names) + 1:
+            raise ValueError(f"it has {len(names) + 1} names for {rows.shape[1]} columns")
+        table = rows.iloc[:, 1:].set_axis(names, axis=1)
+    for name in names:
+        part, _, coordinate = name.rpartition(" ")
+        if coordinate == "likelihood":
+            places = [one for one in names if one.rpartition(" ")[0] == part and one != name]
+            if likelihood > 0:
+                table.loc[~(table[name] >= likelihood), places] = float("nan")
+    return table.drop(columns=[name for name in names if name.endswith(" likelihood")])
