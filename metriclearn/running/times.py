@@ -595,11 +595,7 @@ def _stamp(order: str, zoned: bool, text: str) -> int | None:
     if not found or bool(found[14]) != zoned or (found[1] is not None) != (order == "year"):
         return None
     year, month, day = found[1], found[3], found[4]
-    if order == "two":
-        year, month, day = f"20{found[5]}", found[7], found[8]
-        if len(found[5] + found[8]) != 4:
-            return None
-    elif year is None:
+    if year is None:
         day, month = (found[5], found[7]) if order == "day" else (found[7], found[5])
         year = found[8] if len(found[8]) == 4 else f"20{found[8]}"
     hour = _of_day(int(found[9] or 0), found[13])
@@ -612,6 +608,12 @@ def _stamp(order: str, zoned: bool, text: str) -> int | None:
         return None
     seconds = days * 86_400 + hour * 3600 + minute * 60 + second - _offset(found[14] or "Z")
     return seconds * _NS + _fraction(found[12])
+
+
+def _short_year(text: str) -> int | None:
+    """Read a time stamp that begins with the last two digits of its year."""
+    is_short = re.match(r"\d\d([-/.])\d\d?\1\d\d(?!\d)", text)
+    return _stamp("year", False, f"20{text}") if is_short else None
 
 
 def _offset(zone: str) -> int:
@@ -669,7 +671,7 @@ def _duration(text: str) -> int | None:
     return total if text and place == len(text) else None
 
 
-_RARE = Form("time stamps with the year first", partial(_stamp, "two", False))
+_RARE = Form("time stamps with the year first", _short_year)
 _FORMS = (  # of equally even forms the first one counts
     numbers(),
     *(
