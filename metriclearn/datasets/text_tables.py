@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEPARATORS = "\t;|,"  # commas may also stand in numbers and names
+_QUOTED = re.compile(rf'((?:^|[{_SEPARATORS}])[ \ufeff]*)"(?:[^"]|"")*"')
+_QUOTE = re.compile(rf'(?:^|[{_SEPARATORS}])[ \ufeff]*"')
 _FIRST = 50  # lines that show the form of a table
 
 
@@ -250,19 +253,33 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     >>> list(stream_rows(["t;x", "0,5;1,25"]))
     [(1, ['t', 'x']), (2, ['0.5', '1.25'])]
     """
-    numbered = ((i, line) for i, line in enumerate(lines, 1) if line.strip("\ufeff\r\n"))
+    numbered = _numbered(lines)
     first = list(islice(numbered, 2))
     if first and re.match(r'\ufeff?"?sep=', first[0][1], re.IGNORECASE):
         first += islice(numbered, 1)
     place = 1
     try:
-        form = table_form([line for _, line in first])
+        form = table_form([line for _, joined in first for line in StringIO(joined)])
         for place, line in chain(first[form.skipped :], numbered):
             cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
             if any(cells):
                 yield place, [_point(one) for one in cells] if form.decimal == "," else cells
     except csv.Error as error:
         raise ValueError(f"Line {place} is no line of a table ({error}); correct it.") from error
+
+
+def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Number lines. Lines that a quoted cell spans are joined, and empty lines are left out."""
+    joined, place = "", 1
+    for i, line in enumerate(lines, 1):
+        joined, place = joined + line, place if joined else i
+        if _QUOTE.search(_QUOTED.sub(r"\1", joined)) and len(joined) < csv.field_size_limit():
+            continue
+        if joined.strip("\ufeff\r\n"):
+            yield place, joined
+        joined = ""
+    if joined:
+        yield place, joined
 
 
 def _point(cell: str) -> str:

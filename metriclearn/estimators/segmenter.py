@@ -423,8 +423,9 @@ class Segmenter(AgreementSegmenter):
     def _know(
         self, table: CrossFit, truths: Sequence[Any], answers: Sequence[Any], weights: NDArray
     ) -> None:
-        """Keep the table, and learn how often boundaries of recordings left out were true."""
-        self.cross_fit_, known = table, list(self.left_out_)
+        """Keep the table without the data, and learn how often boundaries left out were true."""
+        self.cross_fit_ = replace(table, data=None, labels=[])  # arrays of the caller
+        known = list(self.left_out_)
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
             [[answer[i] for answer in answers] for i in known],

@@ -444,18 +444,23 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def needs(function: Function) -> Function:
-    """Decorate a function so that its arguments are checked, see :class:`Needs`."""
+    """Decorate a function so that its arguments are checked, and integers widened.
+
+    See :class:`Needs` and :func:`whole`.
+    """
     form = signature(function)
     who = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        rows = requirements(function)
-        for name, value in form.bind(*args, **kwargs).arguments.items():
+        rows, bound = requirements(function), form.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
             row = rows[name]
             if row is not None:
                 row.check(who, name, value)
-        return function(*args, **kwargs)
+            if isinstance(value, np.integer):
+                bound.arguments[name] = whole(value)
+        return function(*bound.args, **bound.kwargs)
 
     return cast(Function, checked)
 

@@ -132,8 +132,9 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
     def transform(self, X: Any) -> Any:
         """Compute the rows of every recording. Recordings need the columns that ``fit`` saw."""
         check_is_fitted(self)
-        arrays = self.read(X)
-        return self.rows(arrays[0]) if is_one(X) else list(map(self.rows, arrays))
+        found = [(rows, self.rows(rows)) for rows in self.read(X)]
+        new = [np.array(b) if np.may_share_memory(a, b) else b for a, b in found]
+        return new[0] if is_one(X) else new
 
     def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:
         """Fit the view, and compute the rows of the training recordings."""

@@ -30,6 +30,7 @@ def _properties() -> dict[str, Any]:
     from hypothesis import given
 
     from tests.adversarial import (
+        test_borders,
         test_certificates,
         test_files,
         test_hostile,
@@ -54,6 +55,10 @@ def _properties() -> dict[str, Any]:
         "laws": test_laws.test_laws,
         "models": test_models.test_models,
         "files": changed,
+        "whole numbers": test_borders.test_whole_numbers_of_every_type,
+        "overwritten": test_borders.test_arrays_may_be_overwritten,
+        "interrupted": test_borders.test_interruptions_are_told,
+        "streams": test_borders.test_streams_of_one_buffer,
     }
     return {name: test.hypothesis.fuzz_one_input for name, test in tests.items()}
 

@@ -70,7 +70,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     (folder / "tasks.json").write_text(json.dumps(write_tasks({"monday": SEGMENTS}, INTERFACE)))
     labels = {}
     for kind, form in FORMATS.items():
-        if kind != "csv":
+        if kind not in ("csv", "wav"):  # cue markers need the recording
             file = write_file(kind, "monday", SEGMENTS, folder / f"monday{form.ending}")
             labels[f"labels{form.ending}"] = file.read_bytes()
     return {

@@ -67,6 +67,12 @@ def test_lines_of_a_stream_have_their_numbers() -> None:
         (3, ["x", "y"]),
         (4, ["1.5", "2"]),
     ]
+    quoted = ['x,"y\n', '"",z"\n', '1,"2\n', "\n", '3,4"\n', "5,6\n"]
+    assert [*stream_rows(quoted)] == [
+        (1, ["x", 'y\n",z']),
+        (3, ["1", "2\n\n3,4"]),
+        (6, ["5", "6"]),
+    ]
     assert [*stream_rows(["1,2\n"])] == [(1, ["1", "2"])]
     with pytest.raises(ValueError, match="Line 3 is no line of a table"):
         list(stream_rows(["x,y", "1,2", "9" * 200_000]))

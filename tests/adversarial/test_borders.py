@@ -1,0 +1,258 @@
+"""What crosses the border of the package: whole numbers of any type, arrays of others, Ctrl-C."""
+
+import copy
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+import metriclearn as ml
+from metriclearn.baselines import TunedSegmenter
+from metriclearn.datasets import make_change_points
+from metriclearn.estimators import Viterbi
+from tests.adversarial.callables import LABELS, Call, X, calls
+from tests.adversarial.outcome import CASES, Wrong, in_ci, watched
+from tests.adversarial.snapshots import held, overwrite
+
+CALLS = calls()
+# ScalarLog is called with an array in place of a function
+ONCE = list({call.name: call for call in CALLS if call.name != "ScalarLog"}.values())
+SEEDS = st.integers(0, 2**32)
+TYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+# A new learner is one row: its data are DATA, or rows with labels of clusters
+DATA = make_change_points(4, 60, 4, 2, (3, 4), random_state=0)
+FAST = ml.BundleDual(max_rounds=6)
+SEGMENTERS: dict[str, Callable[[], Any]] = {
+    "metric": lambda: ml.ChangePointMetricLearner(solver=FAST, verbose=False),
+    "view": lambda: ml.ChangePointMetricLearner(
+        view=ml.views.Neighbors(1), solver=FAST, verbose=False
+    ),
+    "names": lambda: ml.NamedSegmentLearner(
+        emissions=ml.views.Neighbors(2), solver=FAST, verbose=False
+    ),
+    "sequence penalty": lambda: ml.ChangePointMetricLearner(
+        penalty=ml.FeaturePenalty((ml.views.SequenceFeatures(window=7),)),
+        solver=FAST,
+        verbose=False,
+    ),
+    "boundary penalty": lambda: ml.ChangePointMetricLearner(
+        penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((4,), unit="data"),)),
+        solver=FAST,
+        verbose=False,
+    ),
+    "tuned": TunedSegmenter,
+    "viterbi": lambda: Viterbi(ml.views.Posteriors(context=2)),
+    "consensus": lambda: ml.Segmenter(
+        {"a": [SEGMENTERS["metric"]()], "b": [SEGMENTERS["names"]()]},
+        n_folds=2,
+        for_streams=True,
+        verbose=False,
+    ),
+}
+LEARNERS = {
+    **SEGMENTERS,
+    "whole sequences": lambda: ml.Segmenter(
+        {"a": [SEGMENTERS["metric"]()]}, n_folds=2, verbose=False
+    ),
+    "penalty": ml.PenaltyLearner,
+    "clusters": lambda: ml.ClusteringMetricLearner(solver=FAST, verbose=False),
+    "cuts": lambda: ml.NormalizedCutMetricLearner(
+        solver=ml.solvers.CCCP(max_rounds=2), verbose=False
+    ),
+}
+
+
+def whole_numbers(value: Any) -> bool:
+    """Whether an argument is a whole number, or a list or array of them."""
+    if isinstance(value, (bool, str)) or value is None:
+        return False
+    if isinstance(value, (list, np.ndarray)) and len(value):
+        array = np.asarray(value) if isinstance(value, np.ndarray) else value
+        return all(isinstance(item, (int, np.integer)) for item in array)
+    return isinstance(value, int)
+
+
+WHOLE = [
+    call
+    for call in CALLS
+    if whole_numbers(call.good.get(call.parameter)) and call.parameter != "random_state"
+]
+
+
+@st.composite
+def arguments_of_types(draw: st.DrawFn) -> tuple[Call, Any, str, Any]:
+    """A call, an argument of Python ints, a type, and the argument in this type.
+
+    Labels are names, so they are moved to the top of the type. Numbers of samples or segments are
+    as good, or what an 8-bit type can just hold.
+    """
+    call, kind = draw(st.sampled_from(WHOLE)), draw(st.sampled_from(TYPES))
+    form = draw(st.sampled_from(["numpy", "pandas", "arrow"]))
+    good, most = call.good[call.parameter], np.iinfo(kind).max
+    if np.ndim(good):
+        named = call.parameter in ("y", "labels", "labels_true", "labels_pred", "a", "b")
+        plain = [int(item) for item in good]
+        if named and "Change" not in call.name:
+            plain = [int(item) + int(most) - max(plain) for item in plain]
+        names = {"numpy": kind, "pandas": kind.title().replace("Ui", "UI"), "arrow": kind}
+        dtype = f"{kind}[pyarrow]" if form == "arrow" else names[form]
+        typed: Any = np.array(plain, kind) if form == "numpy" else pd.Series(plain, dtype=dtype)
+        return call, np.array(plain) if named else plain, dtype, typed
+    plain = draw(st.sampled_from([good, min(127, int(most)), min(255, int(most))]))
+    return call, plain, kind, np.dtype(kind).type(plain)
+
+
+def outcome(call: Call, value: Any) -> str:
+    """What a call holds, or its error without the numbers, which may be written as of a type."""
+    try:
+        with watched(), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return held(call.run(value))
+    except Exception as error:
+        return type(error).__name__
+
+
+@in_ci(200)
+@given(arguments_of_types())
+def test_whole_numbers_of_every_type(case: tuple[Call, Any, str, Any]) -> None:
+    call, plain, kind, typed = case
+    CASES["whole numbers"] += 1
+    expected = outcome(call, plain)
+    if outcome(call, typed) != expected and outcome(call, plain) == expected:  # not random
+        raise Wrong(f"{call} of {plain} as {kind} differs from Python's: {outcome(call, typed)}")
+
+
+@in_ci(120)
+@given(st.sampled_from(ONCE))
+def test_arrays_may_be_overwritten(call: Call) -> None:
+    """Neither what a call was given nor what it gave is kept."""
+    CASES["overwritten"] += 1
+
+    def run(function: Any) -> tuple[Any, Any]:
+        given = copy.deepcopy(call.good)
+        return given, function(**given)
+
+    with watched(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        function = call.make()
+        try:
+            given, result = run(function)
+        except (ValueError, TypeError):
+            return
+        before = held(result)
+        if held(run(call.make())[1]) != before:
+            return  # random
+        overwrite(given)
+        if held(result) != before:
+            raise Wrong(f"{call.name} keeps what it was given")
+        overwrite(result)
+        if held(run(function)[1]) != before:
+            raise Wrong(f"{call.name} keeps what it gave")
+
+
+@contextmanager
+def interrupted(seconds: float) -> Iterator[None]:
+    """Press Ctrl-C after so many seconds, unless the block has ended."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    alarm = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, alarm)
+        signal.signal(signal.SIGINT, before)
+
+
+def data_of(kind: str) -> tuple[Any, Any]:
+    """Recordings for learners of segments, and samples for those of clusters."""
+    if kind == "clusters":
+        return X, LABELS
+    if kind == "cuts":
+        return [X] * 2, [LABELS] * 2
+    y = DATA.labels
+    return DATA.sequences, y
+
+
+@in_ci(40)
+@given(st.sampled_from(sorted(LEARNERS)), st.floats(0.0, 1.1))
+def test_interruptions_are_told(kind: str, moment: float) -> None:
+    """An interrupted fit changes nothing, or its result is whole and a warning tells of it."""
+    CASES[f"interrupted: {kind}"] += 1
+    given, labels = data_of(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LEARNERS[kind]().fit(given, labels)
+        whole, begin = LEARNERS[kind](), time.perf_counter()
+        whole.fit(given[::-1], labels[::-1])
+        seconds = time.perf_counter() - begin
+    before, ended = held(model), False
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            with interrupted(max(1e-6, moment * seconds)):
+                model.fit(given[::-1], labels[::-1])
+                ended = True
+        except KeyboardInterrupt:
+            pass
+    first = given if kind == "clusters" else given[0]
+    if not ended and held(model) not in (before, held(whole)):  # after the last assignment
+        raise Wrong(f"a fit of {kind!r} that raises KeyboardInterrupt changes the learner")
+    if ended:
+        same = held(model) == held(whole)
+        if not same and not any("interrupt" in str(one.message).lower() for one in told):
+            raise Wrong(f"a fit of {kind!r} was interrupted, and no warning told it")
+        if hasattr(model, "predict_change_points"):
+            model.predict_change_points(first)
+        held(model)
+
+
+def assert_stream_of_one_buffer(model: Any, seed: int) -> None:
+    """Chunks of 1 to 9 rows in a buffer that is used again give the segments of all rows."""
+    rng = np.random.default_rng(seed)
+    rows = DATA.sequences[int(rng.integers(4))] + 0.5 * rng.normal(size=DATA.sequences[0].shape)
+    rows = rows[: int(rng.integers(2, len(rows) + 1))]
+    buffer, stream, ends, names, begin = np.empty((9, rows.shape[1])), model.stream(), [], [], 0
+    parts = []
+    while begin < len(rows):
+        chunk = rows[begin : begin + int(rng.integers(1, 10))]
+        buffer[: len(chunk)] = chunk
+        parts.append(stream.push(buffer[: len(chunk)]))
+        begin += len(chunk)
+        buffer[:] = 1e3
+    parts.append(stream.finish())
+    for part in parts:
+        ends += part.ends.tolist()
+        names += [] if part.names is None else part.names.tolist()
+    if ends != model.predict_change_points(rows).tolist():
+        raise Wrong(f"a stream of {model} ends at {ends}")
+    told = np.repeat(names, np.diff([0, *ends])) if names else None
+    if told is not None and told.tolist() != model.predict(rows).tolist():
+        raise Wrong(f"a stream of {model} has the names {names}")
+
+
+_FITTED: dict[str, Any] = {}
+
+
+def segmenter(kind: str) -> Any:
+    """A fitted segmenter of the table "What can follow a stream" in docs/streams.md."""
+    if kind not in _FITTED:
+        names = [np.array(list("abcd"))[np.asarray(y) % 4] for y in DATA.labels]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _FITTED[kind] = SEGMENTERS[kind]().fit(DATA.sequences, names)
+    return _FITTED[kind]
+
+
+@in_ci(160)
+@given(st.sampled_from(sorted(SEGMENTERS)), SEEDS)
+def test_streams_of_one_buffer(kind: str, seed: int) -> None:
+    CASES[f"streams: {kind}"] += 1
+    assert_stream_of_one_buffer(segmenter(kind), seed)
