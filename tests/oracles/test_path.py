@@ -9,7 +9,7 @@ from metriclearn import PartialPartition, Partition
 from metriclearn.oracles import ChangePoints, segmentation_path
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem import LowRankForm
-from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import KnownLoss
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import noisy_steps
 
@@ -151,24 +151,38 @@ def test_bad_input(X, options, message) -> None:
         segmentation_path(X, **options)
 
 
+def assert_no_penalty_is_better(
+    forms: list[LowRankForm], labels: list[Any], weights: Any = None, min_size: int = 1
+) -> float:
+    """The loss of the best penalty, which is its mean loss and that of no other is below."""
+    penalty, loss = best_penalty(forms, labels, weights, min_size)
+
+    def mean_loss(penalty: float) -> float:
+        found = [ChangePoints(min_size)(form.shifted(-penalty)) for form in forms]
+        return float(np.average(list(map(KnownLoss(), found, labels)), weights=weights))
+
+    assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
+    assert loss <= min(map(mean_loss, np.geomspace(1e-4, 1e6, 400))) + 1e-12
+    return loss
+
+
 @pytest.mark.parametrize("min_size", [1, 3])
 @pytest.mark.parametrize("seed", range(5))
 def test_best_penalty_is_as_good_as_a_dense_grid(seed, min_size) -> None:
     rng = np.random.default_rng(50 + seed)
     series = [noisy_steps(10 * seed + i, T=40 + 10 * i, K=3 + i % 2) for i in range(4)]
-    forms = [LowRankForm(0.7 * X) for X, _ in series]
-    truths = [truth for _, truth in series]
     weights = rng.uniform(0.5, 2.0, 4) if seed % 2 else None
-    penalty, loss = best_penalty(forms, truths, weights, min_size)
+    forms, truths = [LowRankForm(0.7 * X) for X, _ in series], [truth for _, truth in series]
+    assert_no_penalty_is_better(forms, truths, weights, min_size)
 
-    def mean_loss(penalty: float) -> float:
-        found = [ChangePoints(min_size)(LowRankForm(f.factors, shift=-penalty)) for f in forms]
-        losses = [FrobeniusLoss()(M, N) for M, N in zip(found, truths)]
-        return float(np.average(losses, weights=weights))
 
-    grid = np.geomspace(1e-2, 1e3, 400)
-    assert loss <= min(mean_loss(penalty) for penalty in grid) + 1e-12
-    assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
+def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
+    """Noise whose path is cut at a high penalty, of little weight, with clear steps."""
+    random = np.random.default_rng(0)
+    noise, steps = 100.0 * random.normal(size=(100, 1)), np.repeat([0.0, 1.0, 0.0, 1.0], 25)
+    steps = steps[:, None] + 0.1 * random.normal(size=(100, 1))
+    truths = [Partition.from_change_points(ends) for ends in ([100], [25, 50, 75, 100])]
+    assert_no_penalty_is_better([LowRankForm(noise), LowRankForm(steps)], truths, [0.01, 0.99])
 
 
 def test_best_penalty_with_partial_labels_is_as_good_as_a_dense_grid() -> None:
@@ -179,14 +193,7 @@ def test_best_penalty_with_partial_labels_is_as_good_as_a_dense_grid() -> None:
         PartialPartition(18, np.where(N.labels < 2, N.labels, -1)) for _, N in series
     ]
     labels[0] = series[0][1]
-    penalty, loss = best_penalty(forms, labels)
-
-    def mean_loss(penalty: float) -> float:
-        found = [ChangePoints()(form.shifted(-penalty)) for form in forms]
-        return float(np.mean(list(map(KnownLoss(), found, labels))))
-
-    assert 0 < loss <= min(map(mean_loss, np.geomspace(1e-2, 1e3, 400))) + 1e-12
-    assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
+    assert assert_no_penalty_is_better(forms, labels) > 0
 
 
 def test_best_penalty_does_not_stop_where_only_unlabeled_parts_have_changes() -> None:

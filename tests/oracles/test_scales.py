@@ -7,8 +7,6 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.oracles.completion import ConstrainedKMeans
-from metriclearn.oracles.segmentation_path import best_penalty
-from metriclearn.problem.losses import FrobeniusLoss
 from tests.exhaustive import all_segmentations
 
 STEPS = np.repeat([0.0, 1.0, 0.0, 2.0], 5)[:, None]
@@ -85,21 +83,3 @@ def test_a_path_says_down_to_which_penalty_it_is_complete() -> None:
             best = ml.oracles.ChangePoints()(form.shifted(-penalty))
             value = form.at(ml.Partition(ends=path.at(penalty))) - penalty * len(path.at(penalty))
             assert value == pytest.approx(form.at(best) - penalty * best.n_clusters)
-
-
-def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
-    """Noise whose path is cut at a high penalty, of little weight, with clear steps."""
-    random = np.random.default_rng(0)
-    noise, steps = 100.0 * random.normal(size=(100, 1)), np.repeat([0.0, 1.0, 0.0, 1.0], 25)
-    steps = steps[:, None] + 0.1 * random.normal(size=(100, 1))
-    forms = [ml.problem.LowRankForm(noise), ml.problem.LowRankForm(steps)]
-    truths = [ml.Partition.from_change_points(ends) for ends in ([100], [25, 50, 75, 100])]
-    weights = np.array([0.01, 0.99])
-    penalty, loss = best_penalty(forms, truths, weights)
-
-    def mean_loss(penalty: float) -> float:
-        answers = [ml.oracles.ChangePoints()(form.shifted(-penalty)) for form in forms]
-        return float(np.average(list(map(FrobeniusLoss(), answers, truths)), weights=weights))
-
-    assert loss == pytest.approx(mean_loss(penalty))
-    assert loss <= min(map(mean_loss, np.geomspace(1e-4, 1e6, 200))) + 1e-12

@@ -18,31 +18,31 @@ from metriclearn import ChangePointMetricLearner, FullMetric, Trace, plots
 from metriclearn.baselines import Euclidean, PenaltyLearner
 from metriclearn.plots.canvas import PALETTE, number, shorten
 from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
+from tests.conformance.test_pictures import (
+    FOLDS,
+    HEARD,
+    LIMITS,
+    POINTS,
+    REGIONS,
+    SPARSE,
+    STRIPS,
+    TRACE,
+    TRUTH,
+    WEIGHTS,
+)
 from tests.training import XS, YS, learn
 
-STRIPS = {"truth": [30, 70, 100], "ours": [31, 70, 100], "euclidean": [30, 50, 100]}
 MISSED = {"truth": [30, 70, 100], "ours": [30, 100]}
-WEIGHTS = [[3.0, 1.0, 0.5], [2.0, 0.5, 0.0], [1.0, 0.0, 0.0]]
 FALLING = np.outer([3.0, 2.0, 0.0], np.arange(1.0, 9.0))[::-1]
-FOLDS = [[1.0, 3.0], [5.0, 5.0], [6.0, 6.0]]
-TRACE = {"objective": [5.0, 3.0, 4.0, 2.0], "lower_bound": [-np.inf, 0.0, -1.0, 1.5]}
 FREE = {"objective": [4.0, 3.0]}
 COLUMNS = ("objective", "lower_bound", "passes", "seconds", "scale")
 TIMED = dict(zip(COLUMNS, ([4.0, 2.0], [0.0, 1.9], [2.0, 4.0], [0.1, 0.2], 10.0)))
 SLOW = dict(zip(COLUMNS, ([4.0, 3.0, 2.0], [0.0, 1.0, 1.9], [2, 90, 400], [0.1, 5, 20], 10.0)))
 POOR = {"objective": [10.0, 2.0, 1.0], "lower_bound": [-1e9, -1e3, 0.9]}
-LIMITS = [[0.0, 1.0], [1.0, 6.0], [6.0, np.inf]]
-SPARSE = np.zeros(300)
-SPARSE[[7, 100, 250]] = [90.0, 9.0, 1.0]
 FACTOR = np.random.default_rng(1).normal(size=(300, 3))
 LOW_RANK = FACTOR @ FACTOR.T
 LARGEST = np.sort(np.argsort(-np.sum(FACTOR**2, axis=1))[:30])
-TRUTH = [(0.0, 30.0, "speech"), (30.0, 100.0, "music")]
-HEARD = [(0.0, 40.0, "speech"), (40.0, 100.0, "music")]
 SIGNAL = np.repeat([0.0, 2.0, 0.0], 40)
-REGIONS = [Region(0, 30, NO_CHANGE), Region(35, 46, EXACTLY_ONE), Region(90, 118, NO_CHANGE)]
-POINTS = np.arange(12.0).reshape(6, 2)
 
 
 def message_of(figure: Figure) -> str:

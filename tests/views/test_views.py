@@ -17,9 +17,8 @@ from sklearn.preprocessing import StandardScaler
 import metriclearn as ml
 from metriclearn import views
 from metriclearn.datasets import make_change_points
-from metriclearn.problem import regions
 from metriclearn.views.gaps import borders, placed, placed_labels, restriction
-from tests.exhaustive import all_segmentations, labels_of
+from tests.exhaustive import labels_of
 
 DATA = make_change_points(5, 120, 4, 2, (4, 6), random_state=0)
 LABELS = views.Labels([ml.Partition.from_runs(y) for y in DATA.labels])
@@ -179,31 +178,6 @@ def test_filled_rows_are_interpolated() -> None:
 # -- labels and answers around rows that are left out
 
 KEPT = st.lists(st.booleans(), min_size=7, max_size=7).filter(any).map(np.flatnonzero)
-KINDS = list(regions.KINDS.values())
-
-
-def shadow(ends: tuple[int, ...], kept: np.ndarray) -> ml.Partition:
-    """What is left of a segmentation in the kept rows."""
-    return ml.Partition.from_runs(labels_of(ends)[kept])
-
-
-@settings(deadline=None, max_examples=150)
-@given(KEPT, st.sampled_from(KINDS), st.integers(0, 5), st.integers(2, 7))
-def test_a_region_rules_out_what_no_segmentation_with_gaps_can_be(
-    kept, kind, start, length
-) -> None:
-    stop = min(7, start + length)
-    if stop - start < 2:
-        return
-    truth = ml.PartialPartition(7, regions=[ml.Region(start, stop, kind)])
-    seen = restriction(truth, kept)
-    allowed = [e for e in all_segmentations(7) if truth.allows(ml.Partition(ends=np.array(e)))]
-    possible = {shadow(ends, kept) for ends in allowed}
-    small = [ml.Partition(ends=np.array(e)) for e in all_segmentations(len(kept))]
-    left = {one for one in small if seen.allows(one)}
-    assert possible <= left
-    if kind.most != 1 or {start, stop - 1} <= set(kept.tolist()):
-        assert left == possible
 
 
 @settings(deadline=None, max_examples=60)
