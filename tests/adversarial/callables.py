@@ -259,6 +259,9 @@ def packages() -> list[ModuleType]:
     return modules
 
 
+_CHECKED = {"center", "check_squares", "fewest_changes"}  # their arguments were checked
+
+
 @cache
 def public() -> dict[str, Any]:
     """Public functions and classes of metriclearn, by name."""
@@ -272,8 +275,8 @@ def public() -> dict[str, Any]:
             home = str(getattr(value, "__module__", ""))
             elsewhere = ".datasets." in home or not home.startswith("metriclearn.")
             elsewhere |= ".running." in home and ".callbacks" not in home  # tools of programs
-            elsewhere |= ".features.media.decoding" in home  # these read files
-            elsewhere |= name in ("center", "check_squares")  # of arrays that were checked
+            elsewhere |= ".features." in home and name != "ImageFeatures"  # of files
+            elsewhere |= name in _CHECKED
             if callable(value) and not elsewhere and not inspect.isabstract(value):
                 named[name] = value
     return dict(sorted(named.items()))

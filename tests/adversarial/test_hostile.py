@@ -120,7 +120,7 @@ def test_no_callable_is_left_out() -> None:
                     call.make()(**call.good)
             except Exception as error:
                 wrong.append(f"{call.name}: {error}")
-    assert len(wrong) <= 0.03 * len(done), wrong
+    assert len(wrong) <= 0.04 * len(done), wrong
 
 
 @pytest.fixture(autouse=True)

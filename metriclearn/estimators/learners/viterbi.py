@@ -54,6 +54,8 @@ class Viterbi(MahalanobisSegmenter):
     ------
     ValueError
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+    TypeError
+        If ``pair_distance`` or ``get_metric`` is called, because the view sees rows in context.
 
     See Also
     --------
