@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from math import floor
 from typing import Any, NamedTuple
 
@@ -27,7 +27,8 @@ _HOLE = 2.0  # a longer step, in medians, is a hole
 _SAMPLE = 20  # texts of a column that choose its form
 _FIRST = 10  # rows of a stream that choose the form and the rate
 _NEAR = 1e-6  # rows
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_FIELDS = ((0, 60), (0, 60), (0, 24), (1, 32), (1, 13))  # seconds to months
 _MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}
 _UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
 _NAMED = re.compile(
@@ -81,6 +82,11 @@ class Form(NamedTuple):
     def is_stamp(self) -> bool:
         """Whether times have dates."""
         return self.title.startswith(("time stamps", "dates"))
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether times begin with a year of two digits."""
+        return "year first" in self.title
 
     def after(self, before: float, value: float) -> float:
         """Return a time after ``before``: clocks begin again, after at most a quarter of a turn."""
@@ -369,62 +375,54 @@ def _read_numbers(place: _Place, values: NDArray, column: str | None) -> Times:
     """Read numbers. Differences are exact: they are never taken in a type of small integers."""
     exact = values.dtype == object or (values.dtype.kind in "iu" and values.dtype.itemsize == 8)
     wide = np.array(values.tolist(), dtype=object) if exact else values.astype(np.float64)
-    passed = np.asarray(wide - wide[0], dtype=np.float64)
-    place.increasing(passed, values, local=False)
-    unit = _unit(place, wide.astype(np.float64), passed, column)
-    return Times(passed / unit, numbers(unit), wide[0], place.who)
-
-
-def _refuse_compact(place: _Place, values: NDArray[np.float64]) -> None:
-    """Refuse numbers that are clock times HHMMSS, dates YYYYMMDD, or both in a row."""
-    width = {5: 6, 6: 6, 8: 8, 14: 14}.get(len(str(floor(values[-1]))), 0)
-    read = (_without_marks(width, value) for value in values.tolist()) if width else iter(())
-    compact = list(takewhile(lambda value: value is not None, read))
-    if len(compact) < len(values):
-        return
-    seconds = np.array(compact, dtype=np.float64) / _NS + values % 1
-    is_even = _unevenness(seconds) < _unevenness(values) - 1e-9
-    if width == 14 or (len(values) > 2 and (width == 8 or is_even)):
+    if _is_compact(wide.astype(np.float64)):
         raise ValueError(
             f"{place.who} has times such as {values[0]:.0f}{place.column} that look like clock "
             "times or dates without marks; write 10:00:30 or 2026-03-10, or pass the rate."
         )
+    passed = np.asarray(wide - wide[0], dtype=np.float64)
+    place.increasing(passed, values, local=False)
+    unit = _unit(float(wide[0]), passed, column)
+    return Times(passed / unit, numbers(unit), wide[0], place.who)
 
 
-def _without_marks(width: int, value: float) -> int | None:
-    """Read a clock time of 6 digits, a date of 8, or a stamp of 14, as nanoseconds since 1970."""
-    digits = f"{floor(value):0{width}d}"
-    day = digits[:8] if width > 6 else "19700101"
-    clock = ":".join(re.findall("..", digits[-6:])) if width != 8 else "00:00:00"
-    usual = "1900" < day < "2100" and clock < "24"
-    return _stamp("year", False, f"{day} {clock}") if usual else None
+def _is_compact(values: NDArray[np.float64]) -> bool:
+    """Tell whether numbers are clock times HHMMSS, dates YYYYMMDD, or stamps of both in a row."""
+    least, most = float(values.min()), float(values.max())
+    scale = next((n for n in (1, 100, 10**6) if 19e12 <= least * n <= most * n < 21e12), 0)
+    if not scale and not 0 <= least <= most < 24e4:
+        return False
+    fields = [values * (scale or 1) // 100**i % 100 for i in range(5 if scale else 3)]
+    if not all(((low <= x) & (x < high)).all() for x, (low, high) in zip(fields, _FIELDS)):
+        return False
+    if scale:
+        return scale < 10**6 or len(values) > 2
+    seconds = fields[0] + 60 * fields[1] + 3600 * fields[2] + values % 1
+    seconds += 86_400 * np.cumsum(np.diff(seconds, prepend=0.0) < 0)  # after midnight
+    clearly = 1.5 if most >= 1e4 else 4.0  # small numbers may well be seconds with holes
+    return clearly * _unevenness(seconds) < _unevenness(values) - 1e-9
 
 
-def _unit(
-    place: _Place, values: NDArray[np.float64], passed: NDArray[np.float64], column: str | None
-) -> float:
+def _unit(first: float, passed: NDArray[np.float64], column: str | None) -> float:
     """Return the units in a second: 1, unless the name or the size of numbers tells otherwise."""
-    where = f"Column {column!r}" if column is not None else "The times"
+    where, s = (f"Column {column!r}", "s") if column is not None else ("The times", "")
     if column is not None and (named := _NAMED.search(column)):
         unit = list(_UNITS)[named.lastindex - 1]  # type: ignore[operator]
         why = "by its name; rename it if it does not"
-    elif recent := [unit for unit, n in _UNITS.items() if 9.46e8 * n <= values[0] <= 4.1e9 * n]:
+    elif recent := [unit for unit, n in _UNITS.items() if 9.46e8 * n <= first <= 4.1e9 * n]:
         unit, why = recent[0], "since 1970, by the size of the numbers"
     else:
-        _refuse_compact(place, values)
         step = float(np.median(np.diff(passed))) if len(passed) > 1 else 0.0
         if 4 <= step <= 1e10 and step % 60:  # minutes and hours are usual
             unit = "ms" if step <= 1e3 else "µs" if step <= 1e6 else "ns"
             warnings.warn(
                 f"{where} may count {_words(unit)}: rows are {step:g} apart and count as "
-                f"{step:g} s; if so, let its name end in _{unit.replace('µ', 'u')}, or pass the "
-                f"rate, {_UNITS[unit] / step:.6g} rows per second.",
+                f"{step:g} s; if so, let the name of the column end in _{unit.replace('µ', 'u')}, "
+                f"or pass the rate, {_UNITS[unit] / step:.6g} rows per second.",
                 stacklevel=5,
             )
         return 1.0
-    warnings.warn(
-        f"{where} count{'s' * (column is not None)} {_words(unit)} ({unit}), {why}.", stacklevel=5
-    )
+    warnings.warn(f"{where} count{s} {_words(unit)} ({unit}), {why}.", stacklevel=5)
     return _UNITS[unit]
 
 
@@ -451,15 +449,18 @@ def _read_texts(place: _Place, texts: list[str], forms: list[Form], dated: bool)
         form, values = max(columns, key=lambda pair: sum(v is not None for v in pair[1]))
         raise place.unreadable(values.index(None), texts[values.index(None)], form.title)
     read = [(form, *_since_first(form, values)) for form, values in whole]
+    # Days before months, if they are read as years, have longer steps, which are more even.
+    usual = [np.ptp(one[1]) for one in read if not one[0].is_rare]
+    read = [one for one in read if not one[0].is_rare or np.ptp(one[1]) < min([*usual, np.inf])]
     rising = [one for one in read if (np.diff(one[1]) > 0).all()]
     if not rising:
         place.increasing(read[0][1], texts, read[0][0].is_stamp)
     ranked = [(_unevenness(passed), form, passed, first) for form, passed, first in rising]
-    ranked.sort(key=lambda one: 2 * one[0] + 1e-6 if one[1] is _RARE else one[0])
+    ranked.sort(key=lambda one: 2 * one[0] + 1e-6 if one[1].is_rare else one[0])
     (uneven, form, seconds, origin), *others = ranked
     for other in others:
         equal = np.allclose(other[2], seconds, atol=1e-9) and (not dated or other[3] == origin)
-        if equal or other[1] is _RARE:
+        if equal or other[1].is_rare:
             continue
         if other[0] <= 2 * uneven + 1e-6:
             raise ValueError(
@@ -610,10 +611,10 @@ def _stamp(order: str, zoned: bool, text: str) -> int | None:
     return seconds * _NS + _fraction(found[12])
 
 
-def _short_year(text: str) -> int | None:
+def _short_year(zoned: bool, text: str) -> int | None:
     """Read a time stamp that begins with the last two digits of its year."""
     is_short = re.match(r"\d\d([-/.])\d\d?\1\d\d(?!\d)", text)
-    return _stamp("year", False, f"20{text}") if is_short else None
+    return _stamp("year", zoned, f"20{text}") if is_short else None
 
 
 def _offset(zone: str) -> int:
@@ -671,7 +672,6 @@ def _duration(text: str) -> int | None:
     return total if text and place == len(text) else None
 
 
-_RARE = Form("time stamps with the year first", _short_year)
 _FORMS = (  # of equally even forms the first one counts
     numbers(),
     *(
@@ -683,7 +683,8 @@ _FORMS = (  # of equally even forms the first one counts
         )
         for zone in ("", " with zones")
     ),
-    _RARE,
+    Form("time stamps with the year first", partial(_short_year, False)),
+    Form("time stamps with the year first with zones", partial(_short_year, True)),
     Form("hours:minutes:seconds", _time, turn=_DAY),
     Form("hours:minutes", partial(_two_parts, _HOUR), turn=_DAY),
     Form("minutes:seconds", partial(_two_parts, 60 * _NS), turn=_HOUR),

@@ -10,6 +10,8 @@ import pytest
 from metriclearn.running.times import formatted, matches, rate_of, read_times, timed_rows
 
 RATES = (1, 7, 25, 30, 50, 59.94, 60, 64, 80, 100, 128, 250, 1000)
+YEAR_FIRST = [f"26-03-11 00:0{i}Z" for i in range(9)]
+DAY_FIRST = [f"{day}.01.26 {9 + day % 3}:00" for day in range(14, 29)]
 START = datetime(2026, 3, 29, 0, 59, 58, 412_000)  # summer time begins two seconds later
 
 
@@ -92,6 +94,9 @@ def test_rates_in_all_forms(form: str, rate: float) -> None:
         ([95958, 95959], [0, 1]),  # no clock times: the same either way
         ([12000, 12060, 12120], [0, 60, 120]),
         ([3600, 7200, 10800, 14400], [0, 3600, 7200, 10800]),
+        ([0, 0.5, 1.0, 100, 100.5], [0, 0.5, 1, 100, 100.5]),  # a hole
+        ([20260329, 20260330, 20260332], [0, 1, 3]),  # the last is no date
+        (["26/03/31 23:59", "26/04/01 00:00"], [0, 60]),  # in order if the year is first
         (["0,500", "1,000", "1,500"], [0, 0.5, 1]),
         (np.array([0, 1, 2], "M8[M]"), [0, 31 * 86400, 59 * 86400]),
         (np.array([0, 1], "M8[Y]"), [0, 365 * 86400]),
@@ -119,6 +124,8 @@ def test_forms(values: object, seconds: list[float]) -> None:
         (["01/30/2026", "01/31/2026", "02/01/2026"], "t", 86400, None),
         (["01/02/2026 10:00", "01/02/2026 10:01"], "t", 60, None),  # the same either way
         (["26/03/10", "26/03/11", "26/03/12"], "t", 86400, "read as time stamps with the year fi"),
+        (["26-03-10 23:59Z", *YEAR_FIRST], "t", 60, "with the year first with zones, because"),
+        (DAY_FIRST, "t", 90000, None),  # as years, steps would be more even
         ([10**12, 10**12 + 40], None, 0.04, r"The times count milliseconds \(ms\), since 1970"),
         ([0, 4], None, 4, "The times may count milliseconds: rows are 4 apart"),
     ],
@@ -162,8 +169,13 @@ def test_a_note_names_the_reading(
         ([95958, 95959, 100000, 100001], "such as 95958 in .* look like clock times .*10:00:30"),
         (["095958.5", "095959.5", "100000.5"], "look like clock times or dates without marks"),
         ([20260331, 20260401, 20260402], "such as 20260331 .* or 2026-03-10, or pass the rate"),
+        ([235958, 235959, 0, 1], "look like clock times or dates without marks"),  # midnight
+        ([58, 59, 100, 101], "look like clock times or dates without marks"),  # soon after it
+        ([202603100959, 202603101000], "such as 202603100959 .* without marks"),
         ([20260310100030, 20260310100031], "such as 20260310100030 in column 't' that look like"),
         (["999", "1,000", "1,001"], "such as '1,000' .* without a comma for each thousand"),
+        (["999", "1,000.5"], "without a comma for each thousand"),
+        (["01.02.26", "02.02.26", "01.03.26", "01.02.26"], "sort the rows by time"),
         (["1,000,000", "1,000,001"], "without a comma for each thousand, and decimals with a poin"),
         ([], "needs times in column 't', but there are no rows"),
         ([True, False], "but row 1 has 'True'"),
