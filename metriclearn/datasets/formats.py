@@ -45,7 +45,8 @@ class Format(NamedTuple):
     write : callable
         ``write(name, segments, path)`` writes the segments of the recording ``name``.
     read : callable
-        ``read(name, path)`` returns the segments of the recording ``name``.
+        ``read(name, path)`` returns the segments of the recording ``name``. That of Raven takes a
+        column ``label``, too.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
     is_sound : bool
@@ -65,7 +66,7 @@ class Format(NamedTuple):
     title: str
     ending: str
     write: Callable[[str, Sequence[Segment], Path], Any]
-    read: Callable[[str, Path], list[Segment]]
+    read: Callable[..., list[Segment]]
     precision: float = 1e-6  # a fifth of a sample at 192 kHz
     is_sound: bool = False
 
@@ -479,9 +480,8 @@ def _read_one(path: Path, label: str | None) -> dict[str, list[Segment]]:
                 name = re.sub(r"\.Table\.\d+$", "", name)  # Raven adds the number of the table
             elif label:
                 raise _no_column(path, label)
-            read: Callable[..., list[Segment]] = FORMATS[kind].read
             with reading(path, FORMATS[kind].title, Exception):
-                segments = read(name, path, **special)
+                segments = FORMATS[kind].read(name, path, **special)
             return disjoint(path, {name: segments})
     if not path.is_file() and (others := _files_instead(path.parent)):
         raise FileNotFoundError(

@@ -47,7 +47,6 @@ def write_cues(name: str, segments: Sequence[Segment], path: Path) -> None:
     with path.open("r+b") as file:
         rate = _read(file).rate
         for kind, start, size in [*_chunks(file, 12, os.fstat(file.fileno()).st_size)]:
-            file.seek(start - 8)
             old = kind == b"cue " or (kind == b"LIST" and _at(file, start, 4) == b"adtl")
             file.seek(start - 8)
             file.write(pack("<4sI", b"JUNK" if old else kind, size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from metriclearn.running.extras import optional
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_KIND = "a table of DeepLabCut"
 
 
 def is_poses(path: Path) -> bool:
@@ -46,7 +45,7 @@ def read_poses(path: Path, likelihood: float = 0.0) -> pd.DataFrame:
         If the file is damaged.
     """
     pd = optional("pandas", "tables")
-    with reading(path, _KIND, csv.Error, IndexError):
+    with reading(path, "a table of DeepLabCut", csv.Error, IndexError):
         head: list[list[str]] = []
         with path.open(encoding="utf-8-sig", newline="") as stream:
             for row in csv.reader(stream):
@@ -61,10 +60,8 @@ def read_poses(path: Path, likelihood: float = 0.0) -> pd.DataFrame:
         if rows.shape[1] != len(names) + 1:
             raise ValueError(f"it has {len(names) + 1} names for {rows.shape[1]} columns")
         table = rows.iloc[:, 1:].set_axis(names, axis=1)
-    for name in names:
-        part, _, coordinate = name.rpartition(" ")
-        if coordinate == "likelihood":
-            places = [one for one in names if one.rpartition(" ")[0] == part and one != name]
-            if likelihood > 0:
-                table.loc[~(table[name] >= likelihood), places] = float("nan")
-    return table.drop(columns=[name for name in names if name.endswith(" likelihood")])
+    for name in [one for one in names if one.endswith(" likelihood")]:
+        is_sure, part = table.pop(name) >= likelihood, name.rpartition(" ")[0]
+        if likelihood > 0:
+            table.loc[~is_sure, [one for one in table if one.rpartition(" ")[0] == part]] = nan
+    return table

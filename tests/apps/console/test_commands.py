@@ -22,7 +22,7 @@ import metriclearn as ml
 from metriclearn.apps.console import commands as cli
 from metriclearn.apps.console.commands import main
 from metriclearn.datasets.annotations import read_segments, row_labels, save_segments
-from metriclearn.datasets.formats import write_file
+from metriclearn.datasets.formats import read_labels, write_file
 from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
 
@@ -226,6 +226,33 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
     for other in set(folder.iterdir()) - {file}:
         other.unlink()
     assert "Rows are 1 to 21 s apart by column 'level'" in console(*levels).err
+
+
+def test_poses_of_deeplabcut_with_events_of_boris(tmp_path: Path, console: Console) -> None:
+    """Unlikely coordinates are missing, in fit and in segment; labels are a column of BORIS."""
+    folder, model, random = tmp_path / "mice", tmp_path / "m", np.random.default_rng(0)
+    folder.mkdir()
+    events = ["Observation id,Subject,Behavior,Behavior type,Start (s),Stop (s)"]
+    for name in ("m0", "m1"):
+        rows = ["scorer,net,net,net", "bodyparts,nose,nose,nose", "coords,x,y,likelihood"]
+        for t in range(80):
+            x, y = random.normal(size=2) + 9.0 * (t // 20 % 2)
+            rows.append(f"{t},{x},{y},0.9")
+        (folder / f"{name}.csv").write_text("\n".join(rows))
+        events += [f"{name},c,{'ab'[i % 2]},STATE,{5 * i},{5 * i + 5}" for i in range(4)]
+    (folder / "events.csv").write_text("\n".join(events))
+    fit = ("fit", folder, "--out", model, "--segments", "events.csv", "--rate", 4)
+    told = console(*fit, "--likelihood", 0.5).out
+    assert "labels:               a, b" in told
+    assert "features:             tables, 2 columns, 4 rows per second" in told
+    found = ("segment", folder / "m0.csv", "--model", model, "--out", tmp_path, "--formats")
+    run(*found, "raven", "--likelihood", 0.5)
+    expected = [(5.0 * i, 5.0 * i + 5.0, "ab"[i % 2]) for i in range(4)]
+    assert read_labels(tmp_path / "m0.selections.txt") == {"m0": expected}
+    console.assert_refused("written into a copy of a .wav file, but 'm0' is not one", *found, "wav")
+    console.assert_refused("finite numbers, got 'nan' in row 1", *found, "csv", "--likelihood", 1)
+    console.assert_refused("finite numbers, got 'nan' in row 1", *fit, "--likelihood", 1)
+    console.assert_refused("needs a column 'behaviour', got", *fit, "--label", "Behaviour")
 
 
 def test_tables_of_features_beside_a_table_of_segments(tmp_path: Path, console: Console) -> None:
