@@ -106,6 +106,11 @@ MOVED = {
     "reference/metriclearn.ClusteringConsensus": "metriclearn.Clusterer",
     "reference/metriclearn.baselines.FrameClassifier": "metriclearn.estimators.Viterbi",
 }
+MOVED |= {
+    f"reference/metriclearn.{name}": f"metriclearn.{folder}.{name}"
+    for folder, names in metriclearn.MOVED.items()
+    for name in names.split()
+}
 
 
 def redirect(app: Any, error: Exception | None) -> None:

@@ -52,7 +52,7 @@ _GONE = {
     "auto_metric_learner": "use Segmenter(combine='best').fit(X, y, groups)",
 }
 # Names that moved to folders.
-_MOVED = {
+MOVED = {
     "clusterers": "DPMeans EvidenceAccumulation GibbsDPMixture",
     "estimators": "Alternation ChangePointMetricLearnerCV KnownStart PrincipalStart SegmentCounts "
     "SegmenterStream StreamedSegments WhitenedClusteringLearner",
@@ -71,7 +71,7 @@ _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
-    homes = [folder for folder, names in _MOVED.items() if name in names.split()]
+    homes = [folder for folder, names in MOVED.items() if name in names.split()]
     if name in _GONE or homes:
         from metriclearn.running.extras import gone
 
