@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,6 +134,8 @@ class Clusterer(ComponentParameters):
     >>> len(set(clusterer.predict(X, 3)))
     3
     """
+
+    cross_fit_ = cast("CrossFit | None", None)  # not in model files
 
     members: Annotated[
         Mapping[str, Any] | None, families_of("clusterers, or None", _clusters, optional=True)

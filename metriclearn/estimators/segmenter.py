@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,11 +52,13 @@ from metriclearn.estimators.selection.cross_fit import (
     Rule,
     choice_rules,
     consensus_rules,
+    is_interrupted,
     names_of,
     predicted_names,
 )
 from metriclearn.estimators.selection.families import default_members, families_of, is_segmenter
 from metriclearn.estimators.selection.in_words import in_words
+from metriclearn.estimators.selection.unlabeled import labeled, note_texts
 from metriclearn.estimators.selection.validation import Validation, validation_of
 from metriclearn.features.media.decoding import duration
 from metriclearn.oracles.expected_loss import best_consensus
@@ -63,6 +66,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -76,14 +80,10 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.running.times import Times, matches
 from metriclearn.views.columns import note_constant
-from metriclearn.views.gaps import Labels, LeaveOut, restriction
+from metriclearn.views.gaps import LeaveOut, restriction
 from metriclearn.views.plain import fit_view, rows_of
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
-
-# Entries of tables for a sample without a label.
-_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
-
 
 _FAMILIES = families_of("segmenters", is_segmenter, optional=True)
 _MEMBERS = Needs(
@@ -123,7 +123,9 @@ class Segmenter(AgreementSegmenter):
     names of segments. With ``combine="best"``, a single model is chosen instead, whose metric can
     be looked at.
 
-    If nothing can be left out, because there is a single group, one whitened learner is fitted.
+    If nothing can be left out, because there is a single group, one whitened learner is fitted, or
+    the given members; a warning says so. The ``min_size`` of a member holds for its own answers,
+    not for the compromise.
 
     Parameters
     ----------
@@ -145,8 +147,9 @@ class Segmenter(AgreementSegmenter):
     combine : "consensus", "uniform" or "best"
         With "consensus", q_j ∝ (least loss / loss)^p, where "loss" is the mean loss of a member on
         the recordings left out. The power p is chosen by the loss of the compromise on recordings
-        left out. The labels of a recording that was left out are used neither to fit these models
-        nor to compute these weights, but only to tune penalties. With "uniform", all families have
+        left out. The labels of a recording that was left out are not used to fit the models that
+        answer for it, nor are its own losses used for their weights; they take part in tuning
+        penalties and the power, and in models of other parts. With "uniform", all families have
         the same weight. "best" is the model of the simplest family whose loss exceeds the least by
         at most one standard error over groups; then other settings are tried, see ``choice_``.
     names : bool, optional
@@ -245,10 +248,13 @@ class Segmenter(AgreementSegmenter):
 
     agreement_: Agreement = field(init=False)
     learner_: Any = field(init=False)
-    cross_fit_: CrossFit | None = field(init=False)
     choice_: Choice | None = field(init=False)
     validation_: Validation | None = field(init=False)
     row_names_: RowNames | None = field(init=False)
+
+    # Not in model files, and not in vars before the fit
+    cross_fit_ = cast("CrossFit | None", None)
+    left_out_ = cast("Mapping[int, Partition]", MappingProxyType({}))
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Fit all members to parts of the recordings, and combine them or choose one.
@@ -290,14 +296,24 @@ class Segmenter(AgreementSegmenter):
         """Read recordings, labels and groups, and apply the view before all members."""
         who, names = type(self).__name__, None
         if isinstance(X, LabeledSequences):
-            made = _labeled(X)
-            groups, names, y = made.groups if groups is None else groups, made.names, made.labels
+            if y is not None:
+                raise ValueError(
+                    f"{who} needs y=None for LabeledSequences, which have their labels, got a "
+                    f"{type(y).__name__}; pass X.sequences and y."
+                )
+            if groups is not None:
+                read_groups(who, groups, len(X.sequences))
+                X = replace(X, groups=list(groups))
+            made = labeled(X)
+            groups, names, y = made.groups, made.names, made.labels
             X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
         X = self.features_of(X)
         missing = self.view is None or getattr(self.view, "missing", False)
         data = read_data_sets(who, X, missing=missing)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         labels, n = list(list_labelings(who, y, data)), len(truths)
+        if names is None:
+            note_texts(labels)
         units = np.zeros(n, dtype=np.int64)
         if n > 1 and not _is_one_group(groups, n):
             units = read_groups(who, groups, n)
@@ -305,21 +321,32 @@ class Segmenter(AgreementSegmenter):
         self.trained_on_ = list(dict.fromkeys(names or map(str, range(n))))
         front = self._front(data)
         if front is not None:
-            self.view_, rows = fit_view(front, list(data.arrays), Labels(truths), units)
+            self.view_, rows = fit_view(front, list(data.arrays), None, units)  # no labels leak
+            seen = DataSets(rows, False, None)
             if hasattr(self.view_, "kept"):
                 kept = self.view_.kept(list(data.arrays))
+                named = names_of(who, self.names, labels, data, truths, units) is not None
                 given = [sample_labels(one, len(A)) for one, A in zip(labels, data.arrays)]
                 truths = list(map(restriction, truths, kept))
                 labels = truths
-                if all(one is not None for one in given) and self.names is not False:
+                if named and all(one is not None for one in given):
                     labels = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
-            data = DataSets(rows, False, None)
+                    truths = read_labelings(who, labels, seen, segments=True, partial=True)
+            data = seen
         return _Given(replace(data, single=False), labels, truths, units, names is None)
 
     def features_of(self, X: Any) -> Any:
         """Compute the features of files, if X has paths."""
-        if not (isinstance(X, (list, tuple)) and X and isinstance(X[0], (str, os.PathLike))):
+        if isinstance(X, (str, os.PathLike)):
+            return self.features_of([X])[0]
+        paths = [isinstance(one, (str, os.PathLike)) for one in X] if _is_list(X) else []
+        if not any(paths):
             return X
+        if not all(paths):
+            raise ValueError(
+                f"{type(self).__name__} needs paths of files or tables, got a list of both; pass "
+                "lists of one kind."
+            )
         if self.extractor is None:
             raise ValueError(
                 f"{type(self).__name__} needs tables, or an extractor for files, got "
@@ -352,20 +379,24 @@ class Segmenter(AgreementSegmenter):
         members = self._members(given, None)
         if self.members is None:
             members = [Member("whitened", WhitenedMetricLearner(retune=True))]
-            warnings.warn(
-                f"{type(self).__name__} was given a single group, so nothing can be left out: one "
-                "whitened metric is learned, and its quality is not known; label recordings of "
-                "another group.",
-                stacklevel=3,
-            )
+        if self.combine == "best":
+            members = members[:1]
+        what = "one whitened metric" if self.members is None else counted(len(members), "member")
+        warnings.warn(
+            f"{type(self).__name__} was given a single group, so nothing can be left out: it "
+            f"learns {what}, whose quality is not known; label recordings of another group.",
+            stacklevel=3,
+        )
         models = []
         for _, learner in members:
             quiet = {"verbose": self.verbose} if "verbose" in learner.get_params() else {}
             copied = clone(learner).set_params(**quiet)
             models.append([copied.fit(given.data.arrays, given.labels)])
+            if is_interrupted(models[-1][0]):
+                raise KeyboardInterrupt
         names = [score_of(row[0]).classes for row in models]
         named = [one for one in names if one is not None]
-        classes = np.unique(np.concatenate(named)) if named else None
+        classes = np.unique(np.concatenate(named)) if named and self.names is not False else None
         table = self._table(given, members, models, Parts([], given.groups), classes)
         table = table.with_rules(lambda *_: [Rule()])
         self.agreement_ = table.agreement(table.equal_shares(), self._name_loss(given.truths))
@@ -398,7 +429,12 @@ class Segmenter(AgreementSegmenter):
             c = self.choice_.chosen
             member, score = table.candidates[c].member, table.last_score(c)
             self.agreement_ = Agreement(
-                [score], [0], [table.families[c]], np.ones(1), score.classes, loss
+                [score],
+                [0],
+                [table.families[c]],
+                np.ones(1),
+                None if classes is None else score.classes,
+                loss,
             )
             self.left_out_, answers = table.answers[c], (table.answers[c],)
             self._keep_one(table.models[member][-1], score)
@@ -429,7 +465,7 @@ class Segmenter(AgreementSegmenter):
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
             [[answer[i] for answer in answers] for i in known],
-            [truths[i] for i in known],
+            [_whole(truths[i]) for i in known],
             weights,
         )
 
@@ -460,11 +496,16 @@ class Segmenter(AgreementSegmenter):
         made = cls(**parameters)
         check_parameters(made)
         OneOf("consensus", "uniform").check(cls.__name__, "combine", made.combine)
+        OneOf(None, remedy="; give it to the models").check(cls.__name__, "view", made.view)
         table = CrossFit.of_models(cls.__name__, members, X, y, left_out, made.names)
         made._begin()
         keep_features(made, table.data)
         units = (None,) if made.for_streams else (None, "variance")
         made._combine(table, units, made._name_loss(table.truths))
+        made.trained_on_ = list(map(str, range(len(table.truths))))
+        if made.classes_ is None and made.names is not False:
+            given = _Given(table.data, list(table.labels), table.truths, table.parts.groups, True)
+            made.row_names_ = _row_names(given)
         return made
 
     def _begin(self) -> None:
@@ -614,7 +655,9 @@ class Segmenter(AgreementSegmenter):
             if not matches(times.who, times.rate, self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
                 counts = np.diff(np.append(firsts, len(X)))
+                columns = getattr(X, "columns", None)
                 X = np.add.reduceat(np.asarray(X), firsts, axis=0) / counts[:, None]
+                X = X if columns is None else NamedColumns.of(X, columns)
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)
         ((_, found, ends),) = self.answers(data, None)
@@ -650,34 +693,6 @@ class Segmenter(AgreementSegmenter):
         return tags
 
 
-def _labeled(data: LabeledSequences) -> LabeledSequences:
-    """Leave out samples that nobody has labeled, and recordings that tell nothing of boundaries."""
-    for label in sorted({label for labels in data.labels for label in runs(labels)}):
-        if label.strip().casefold() in _NOBODY:
-            data = data.without(label)
-            warnings.warn(
-                f"samples of label {label!r} count as those that nobody has labeled and are "
-                "left out; give them another label if they are of a class.",
-                stacklevel=4,
-            )
-    truths = [Partition.from_runs(labels) for labels in data.labels]
-    if all(truth.n_clusters == 1 for truth in truths):
-        raise ValueError(
-            f"Segmenter needs a boundary to learn from, but each recording of {data.name!r}, or "
-            "each stretch of it with known labels, is a single segment; give every segment a "
-            "separate line, or give rows of another kind another label."
-        )
-    long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
-    if len(long) < len(truths):
-        short = sorted({data.names[i] for i in set(range(len(truths))) - set(long)})
-        warnings.warn(
-            "recordings of one row, or stretches of one row with known labels, tell nothing of "
-            f"boundaries and are left out: {', '.join(short[:8])}.",
-            stacklevel=4,
-        )
-    return data.select(long)
-
-
 def _row_names(given: _Given) -> RowNames | None:
     """Learn to name segments, if labels are classes."""
     labels = [sample_labels(one, len(X)) for one, X in zip(given.labels, given.data.arrays)]
@@ -690,6 +705,15 @@ def _row_names(given: _Given) -> RowNames | None:
     if not name_classes(spelled) or (given.numbered and not recur and not texts):
         return None
     return RowNames.learn(given.data.arrays, labels)  # type: ignore[arg-type]
+
+
+def _is_list(X: Any) -> bool:
+    return isinstance(X, (list, tuple))
+
+
+def _whole(truth: Any) -> Any:
+    """Return labels as a partition if all of them are known."""
+    return truth if isinstance(truth, Partition) else truth.segmentation() or truth
 
 
 def _is_one_group(groups: Any, n: int) -> bool:

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -19,6 +20,8 @@ from metriclearn.estimators.scores.agreement import answers_of
 from metriclearn.estimators.selection.families import default_members
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.running.callbacks import Callback
+from metriclearn.running.times import evenly
 from tests.estimators.test_inputs import assert_refused
 from tests.exhaustive import all_segmentations
 
@@ -342,3 +345,69 @@ def test_fits_in_threads_leave_the_filters_of_warnings_alone(
         ml.Segmenter(members, n_folds=2, n_jobs=2).fit(DATA.sequences, DATA.labels)
     assert threads == {threading.main_thread()}
     assert all("held out" in str(one.message) for one in caught)
+
+
+def test_labels_left_out_do_not_reach_the_view_before_the_members() -> None:
+    """On noise, no view makes recordings that were left out better than one segment."""
+    noise = [np.random.default_rng(i).normal(size=(60, 3)) for i in range(4)]
+    labels = [np.repeat(["a", "b", "a", "c"], 15)] * 4
+    learning: tuple[ml.views.View, ...] = (ml.views.ExpectedBoundaries(), ml.views.Whiten())
+    for view in (*learning, *(ml.views.Chain([view]) for view in learning)):
+        with assert_refused("labels"):
+            ml.Segmenter(METRICS, view=view, n_folds=2).fit(noise, labels)
+
+
+def test_names_and_numbers_are_used_as_asked(tmp_path) -> None:
+    X, y = named_recordings(6, 0)
+    frames = {"frames": NAMED["frames"]}
+    for options, groups in (({}, None), ({"combine": "best"}, None), ({}, [0] * 6)):
+        segmenter = ml.Segmenter(frames, names=False, n_folds=2, verbose=False, **options)
+        with warnings.catch_warnings(action="ignore"):
+            found = segmenter.fit(X, y, groups).predict(X[0])
+        assert found.dtype.kind == "i"
+        assert len(segmenter.predict_change_points(X[0], n_segments=6)) == 6
+    follower = segmenter.fit(X, y).follower()
+    assert follower.validation_ is None if hasattr(follower, "validation_") else True
+    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
+    assert loaded.cross_fit_ is None
+    assert not loaded.left_out_
+
+
+def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
+    X, y = named_recordings(4, 0)
+    y[0][20:25], y[1][:-1] = "-1", "-1"  # r0 becomes two stretches, and r1 one row
+    names = list("abcd")
+    data = ml.datasets.LabeledSequences("d", X, y, names, names, ["p", "q"])
+    with pytest.warns(UserWarning, match="nobody has labeled"):
+        fitted = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(data, groups=[0, 1, 2, 2])
+    assert fitted.cross_fit_.parts.groups.tolist() == [0, 0, 1, 1]
+    with assert_refused("y=None for LabeledSequences"):
+        ml.Segmenter(METRICS).fit(data, y)
+    with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
+        ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
+
+
+def test_an_interrupt_of_the_only_fit_changes_nothing() -> None:
+    class Stop(Callback):
+        def on_round(self, progress) -> bool:
+            raise KeyboardInterrupt
+
+    segmenter = ml.Segmenter(ml.ChangePointMetricLearner(callbacks=[Stop()]), verbose=False)
+    with pytest.raises(KeyboardInterrupt), warnings.catch_warnings(action="ignore"):
+        segmenter.fit(DATA.sequences[0], DATA.labels[0])
+    assert not hasattr(segmenter, "agreement_")
+
+
+def test_columns_in_another_order_are_refused_at_any_rate() -> None:
+    frames = [pd.DataFrame(X, columns=list("abcdef")) for X in DATA.sequences]
+    segmenter = ml.Segmenter(METRICS, n_folds=2, rate=1.0, verbose=False).fit(frames, DATA.labels)
+    twice = frames[0].loc[frames[0].index.repeat(2)]
+    times = evenly(len(twice), 2.0)
+    with pytest.warns(UserWarning, match="rows are averaged"):
+        found = segmenter.segments(twice, times)
+    assert [end for _, end, _ in found] == segmenter.predict_change_points(frames[0]).tolist()
+    with (
+        pytest.warns(UserWarning, match="rows are averaged"),
+        assert_refused("feature names it was fitted with"),
+    ):
+        segmenter.segments(twice[list("bacdef")], times)

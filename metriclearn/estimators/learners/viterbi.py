@@ -14,7 +14,7 @@ from metriclearn.estimators.labelings import read_groups, read_labelings, read_n
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import Of, OneOf, Real, Whole, check_parameters
+from metriclearn.running.parameters import Of, OneOf, Real, Whole, check_parameters, shown
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews, fit_view
 from metriclearn.views.posteriors import Posteriors
@@ -112,7 +112,7 @@ class Viterbi(MahalanobisSegmenter):
         codes, classes = read_names(who, y, data, truths)
         if len(classes) < 2:
             raise ValueError(
-                f"{who} needs two names and more to tell apart, got {classes[0]!r} only; use "
+                f"{who} needs two names and more to tell apart, got {shown(classes[0])} only; use "
                 "ChangePointMetricLearner for boundaries without names."
             )
         units = None if groups is None else read_groups(who, groups, len(truths))

@@ -74,10 +74,12 @@ def answers_of(
         recording is read once for them.
     X : array (T, P)
     count : int, optional
-        The number of segments, for scores with a metric.
+        The number of segments, for scores with a metric, or for all if none has one.
     classes : array (C,), optional
         All names; names in the results are codes of these. None if names do not matter.
     """
+    # A given number cannot rest on names alone, if other scores have a metric.
+    alone = [getattr(score, "is_of_names_alone", False) for score in scores]
     seen: dict[Any, NDArray] = {}
     readings, forms, answers = {}, {}, []
     # A warning about segments of a few samples is not needed for a single member.
@@ -90,8 +92,7 @@ def answers_of(
                     readings[fit] = score.read(X, seen)
                 if (fit, score.unit) not in forms:
                     forms[fit, score.unit] = score.form_of(readings[fit])
-                # A given number cannot rest on names alone.
-                wanted = None if score.is_of_names_alone else count
+                wanted = None if score.is_of_names_alone and not all(alone) else count
                 found = score.best(forms[fit, score.unit], wanted)
             if classes is None or not isinstance(found, NamedPartition):
                 found = Partition(ends=found.change_points)
@@ -162,7 +163,9 @@ class Agreement:
         if others or not isinstance(first, SegmentScore):
             form = self.form(X, count)
             return form, best_consensus(form, count, known)
-        found = first.segment(X, None if first.is_of_names_alone else count, known)
+        found = first.segment(X, count, known)
+        if self.classes is None:
+            found = Partition(ends=found.change_points)
         return ConsensusForm([found], self.weights, self.name_loss), found
 
     def alone(self, j: int) -> Agreement:

@@ -67,7 +67,7 @@ class AgreementSegmenter(Streaming, ComponentParameters):
         known : partial labels of each array, optional
             Partial labels of the new recordings: labels in which −1 means unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
-            with these labels.
+            with these labels. Labels of rows that the view leaves out are not used.
         """
         return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
 
@@ -250,4 +250,8 @@ class AgreementSegmenter(Streaming, ComponentParameters):
         check_is_fitted(self)
         other = copy.copy(self)
         other.agreement_ = self.agreement_.follower()
+        # What was measured on recordings left out is true of all models together.
+        other.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
+        for name in ("cross_fit_", "left_out_", "validation_", "choice_"):
+            other.__dict__.pop(name, None)
         return other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,10 @@ def choose(
     """
     best, late = table.best(), list(table.late)
     for words, changes in _refinements(_learner(table, best), table.truths).items():
-        family = f"{table.named(table.candidates[best].member)} with {words}"
+        family = table.named(table.candidates[best].member)
+        if "penalty" in changes:  # which replaces that of an earlier change
+            family = re.sub(r" with penalties of the \w+", "", family)
+        family = f"{family} with {words}"
         more = fitted(family, clone(_learner(table, best)).set_params(**changes))
         if more is None:
             late.append(family)

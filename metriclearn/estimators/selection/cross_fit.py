@@ -495,6 +495,11 @@ def predicted_names(classes: NDArray | None, models: Sequence[Sequence[Any]]) ->
         return None
     found = [score_of(model).classes for row in models for model in row]
     named = [one for one in found if one is not None]
+    if len({one.dtype.kind in "SUO" for one in (classes, *named)}) > 1:
+        raise ValueError(
+            f"Names need to be of one type, got {shown(classes)} in recordings and "
+            f"{shown(named[0])} in models; convert the labels."
+        )
     return np.unique(np.hstack([classes, *named])) if named else None
 
 
@@ -615,7 +620,7 @@ class Fits(NamedTuple):
             if self.may_fail:
                 return error
             raise
-        if _is_interrupted(model):
+        if is_interrupted(model):
             raise KeyboardInterrupt
         if self.seconds is not None and "callbacks" in given:
             model.set_params(callbacks=given["callbacks"])
@@ -626,7 +631,7 @@ class _Late(Exception):
     """There was no time to fit a member."""
 
 
-def _is_interrupted(model: Any) -> bool:
+def is_interrupted(model: Any) -> bool:
     """Tell whether a fit was interrupted. A comparison that was interrupted chooses nothing."""
     return getattr(getattr(model, "solution_", None), "reason", "") == "interrupted"
 

@@ -39,7 +39,8 @@ class Validation:
     found : float
         The fraction of true boundaries for which a predicted boundary is within the tolerance.
     right : float
-        The fraction of predicted boundaries for which a true boundary is within the tolerance.
+        The fraction of predicted boundaries for which a true boundary is within the tolerance; 1 if
+        none is predicted.
     tolerance : float
         In seconds.
     """

@@ -192,6 +192,6 @@ def test_sound_on_small_and_large_screens(browser: Any, folder: Path, serve: Any
         assert page.all("dialog[open]")
         page.all("#keys button")[0].click()
         page.all("#files")[0].click()
-        assert len(page.all("#transfer a")) == 29
+        assert len(page.all("#transfer a")) == 37
         _no_errors(browser)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
