@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
+
+from metriclearn.running.parameters import whole
 
 
 class ComponentParameters(BaseEstimator):
@@ -12,8 +15,11 @@ class ComponentParameters(BaseEstimator):
 
     Parameters work as in scikit-learn. But if ``set_params`` changes a parameter of a component, it
     replaces the component by a changed copy. So all instances can share a component as their
-    default value.
+    default value. Whole numbers of any type become Python ints, which do not overflow.
     """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, whole(value) if isinstance(value, np.integer) else value)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters. ``component__parameter`` names a parameter of a component."""

@@ -35,6 +35,7 @@ _TRUTH = ml.Partition.from_change_points([4, 8, 12])
 _IMAGE = _RANDOM.random((12, 10, 3))
 _FAST = ml.BundleDual(max_rounds=4)
 _QUICK = {
+    "random_state": 0,
     "solver": _FAST,
     "verbose": False,
     "max_rounds": 5,
