@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_arrays, label_codes
 from metriclearn.indices.information import log_base, variation_of_information
-from metriclearn.running.parameters import Each, Real, Whole, check_scale, needs, real_array
+from metriclearn.running.parameters import Each, Real, Whole, check_scale, needs, real_array, whole
 
 
 def random_walk_index(
@@ -228,7 +228,7 @@ def grid_graph(
 
     # both the neighborhood and exp(−d²) are products over the axes
     graph = eye_array(1)
-    for size in shape:
+    for size in map(whole, shape):
         steps = np.arange(-min(reach, size - 1), min(reach, size - 1) + 1)
         weights = np.exp(-(steps**2.0)) if weighted else np.ones(len(steps))
         graph = kron(graph, diags_array(weights, offsets=steps, shape=(size, size)))

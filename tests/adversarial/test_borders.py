@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
@@ -282,3 +283,8 @@ def segmenter(kind: str) -> Any:
 def test_streams_of_one_buffer(kind: str, seed: int) -> None:
     CASES[f"streams: {kind}"] += 1
     assert_stream_of_one_buffer(segmenter(kind), seed)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
