@@ -34,9 +34,9 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
 ) -> None:
     """With one family of the members; that of docs/console.md has all."""
     monkeypatch.chdir(tmp_path)
-    few = {"diagonal, L1": default_members()["diagonal, L1"]}
+    few = {"diagonal": default_members()["scaled, diagonal"]}
     members = "metriclearn.estimators.segmenter.default_members"
-    monkeypatch.setattr(members, lambda named, partial, context: few)
+    monkeypatch.setattr(members, lambda *_, **__: few)
     names: dict[str, object] = {}
     for block in python_blocks("README.md"):
         exec(compile(block, "README.md", "exec"), names)
@@ -65,9 +65,9 @@ def test_code_of_the_page_of_the_segmenter_runs(
 ) -> None:
     """With one member, and without the block that reads sound."""
     monkeypatch.chdir(tmp_path)
-    few = {"diagonal, L1": default_members()["diagonal, L1"][:1]}
+    few = {"diagonal": default_members()["scaled, diagonal"]}
     members = "metriclearn.estimators.segmenter.default_members"
-    monkeypatch.setattr(members, lambda named, partial, context: few)
+    monkeypatch.setattr(members, lambda *_, **__: few)
     data, iris = make_change_points(5, 80, 4, 2, (3, 4), random_state=0), load_dataset("iris")
     names: dict[str, Any] = {"X": data.sequences[1:], "y": data.labels[1:], "users": [0, 1, 2, 2]}
     names |= {"X_new": data.sequences[:1], "table": iris.X[::3], "classes": iris.y[::3]}

@@ -1,50 +1,34 @@
-"""What a consensus costs, whether it knows its errors, and whether one metric can replace it.
+"""What a consensus costs, and whether it knows its errors.
 
     python -m experiments.benchmarks.consensus [--tiny]
 
-A consensus has the first member of each of five families. One consensus is fitted for every case of
-an experiment, that is, for every division into training and test data. The overhead of a consensus
-is the additional processor time of its predictions for the test data, in percent of the time that
-its models take one by one. The column "expected and real loss" has the rank correlation over test
-recordings between the loss that the consensus expects and its real loss. A predicted boundary
-counts as true if a labeled boundary is within ``tolerance`` samples. "Distilled" is the member with
-the largest weight, fitted to the labels of the training data and to the predictions of the
-consensus for every second group of the test data. This member is tested on the other groups. Then
-the two halves of the groups swap roles. The column "of one member" shows the same member, fitted
-only to the training data.
+A Segmenter with its default members is fitted for every case of an experiment, that is, for every
+division into training and test data. The overhead of a consensus is the additional processor time
+of its predictions for the test data, in percent of the time that its models take one by one. The
+column "expected and real loss" has the rank correlation over test recordings between the loss that
+the consensus expects and its real loss. A predicted boundary counts as true if a labeled boundary
+is within ``tolerance`` samples.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
-from sklearn.base import clone
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, Timing, in_own_process
 from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
-from experiments.harness.procedure import Case
 from experiments.harness.scoring import sequence_losses
 from metriclearn import Partition, Segmenter
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.scores.agreement import answers_of
-from metriclearn.estimators.selection.families import default_members
 
 NAMES = ("hapt", "birdsong", "mocap6")
-_FAMILIES = (
-    "diagonal, L1",
-    "full, squared norm",
-    "whitened",
-    "logistic, Viterbi",
-    "logistic, named",
-)
 BENCH = Benchmark("consensus", __doc__)
 _TOLERANCE = 2
 _PAIRS: dict[str, list[tuple[float, bool]]] = {}  # of every data set measured so far
@@ -68,13 +52,12 @@ def measured(experiment: str, tiny: bool) -> Row:
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
         config = compose("config", names)
-    members = {name: default_members(named=True)[name][:1] for name in _FAMILIES}
     fits, whole, asked = Timing(), [], []
-    losses, expected, pairs, ones = [], [], [], []
+    losses, expected, pairs = [], [], []
     for case in get_class(config.procedure)(config).cases():
         train, test = case.train, case.test
         groups = train.groups if len(set(train.groups)) > 1 else None
-        fit = partial(Segmenter(members, n_folds=3).fit, train.sequences, train.labels, groups)
+        fit = partial(Segmenter(n_folds=3).fit, train.sequences, train.labels, groups)
         consensus: Segmenter = fits.run(fit).result
         losses.append(sequence_losses(consensus, test))  # this also compiles kernels
         expected.append(consensus.expected_loss(test.sequences))
@@ -87,11 +70,8 @@ def measured(experiment: str, tiny: bool) -> Row:
             answer.run(partial(consensus.predict_change_points, test.sequences))
         whole.append(answer.processor_median)
         asked.append(alone.processor_median)
-        if len(set(test.groups)) > 1:
-            ones.append(_distilled(consensus, members, case))
     real = np.concatenate(losses)
     rank = spearmanr(np.concatenate(expected), real).statistic if len(real) > 4 else np.nan
-    one, distilled = np.mean(ones, axis=0).tolist() if ones else (np.nan, np.nan)
     row: Row = {
         "data": experiment,
         "models": len(consensus.agreement_.scores),
@@ -102,9 +82,6 @@ def measured(experiment: str, tiny: bool) -> Row:
         "test recordings": len(real),
         "expected and real loss": "–" if np.isnan(rank) else round(float(rank), 2),
         "‖M − N‖²": float(real.mean()),
-        "of one member": one,
-        "distilled": distilled,
-        "share of the gain": round((one - distilled) / (one - float(real.mean())), 2),
         "boundaries": pairs,
     }
     return {key: "–" if value is np.nan or value != value else value for key, value in row.items()}
@@ -121,24 +98,6 @@ def _boundaries(consensus: Segmenter, test: LabeledSequences) -> list[tuple[floa
         near = np.abs(found[:-1, None] - truth).min(axis=1) <= _TOLERANCE
         pairs += zip(share.tolist(), near.tolist())
     return pairs
-
-
-def _distilled(consensus: Segmenter, members: dict[str, Any], case: Case) -> tuple[float, float]:
-    """Return two mean test losses of the member with the largest weight: after a fit to the
-    training labels, and after a fit to these labels and to predictions of the consensus."""
-    train, test, agreement = case.train, case.test, consensus.agreement_
-    (best,) = members[agreement.families[int(np.argmax(agreement.weights))]]
-    answers = consensus.predict(test.sequences)
-    alone = clone(best).fit(train.sequences, train.labels)
-    units = sorted(set(test.groups))
-    losses: list[NDArray] = []
-    for first in (0, 1):
-        others = [i for i, group in enumerate(test.groups) if group in units[first::2]]
-        here = [i for i in range(len(test)) if i not in others]
-        X = [*train.sequences, *(test.sequences[i] for i in others)]
-        one = clone(best).fit(X, [*train.labels, *(answers[i] for i in others)])
-        losses.append(sequence_losses(one, test.select(np.array(here))))
-    return float(sequence_losses(alone, test).mean()), float(np.concatenate(losses).mean())
 
 
 @BENCH.table("How many boundaries are true", pairwise(_SHARES))

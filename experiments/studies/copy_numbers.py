@@ -53,14 +53,8 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.scores.agreement import Agreement
-from metriclearn.estimators.selection.cross_fit import (
-    POWERS,
-    Candidate,
-    CrossFit,
-    Member,
-    Parts,
-    Rule,
-)
+from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
+from metriclearn.estimators.selection.fits import Member, Parts
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations
@@ -278,9 +272,8 @@ class Neuroblastoma(Procedure):
     def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
         """Make a consensus of all candidates and folds.
 
-        All members of a family have the same weight, (least errors / errors)^p. The errors of a
-        family are counted on held-out profiles. The power p is the one for which the consensus has
-        the fewest errors on these profiles.
+        The weights are those by which the answers for held-out profiles predict the annotations
+        best, see ``metriclearn.estimators.selection.stacking``.
         """
         rows = [(name, row) for name, family in members.items() for row in family]
         parts = [held_out for _, held_out in case.folds]
@@ -300,9 +293,8 @@ class Neuroblastoma(Procedure):
             _n_errors,
             candidates=tuple(Candidate(m, Rule(), list(row)) for m, (_, row) in enumerate(rows)),
             answers=tuple(answers),
-            least=0.5 / len(truths),
         )
-        return table.agreement(table.weights(_agreed, POWERS)[1], name_loss=0.0)
+        return table.agreement(table.stacked(places)[0], name_loss=0.0)
 
     def _answers(self, model: Any, data: Profiles) -> list[Partition]:
         """Return the segmentations that a model predicts. The segmentations are looked up in the

@@ -22,8 +22,8 @@ from .scores.stream import SegmenterStream as SegmenterStream
 from .scores.stream import StreamedSegments as StreamedSegments
 from .segmenter import Segmenter as Segmenter
 from .selection.cross_fit import CrossFit as CrossFit
-from .selection.cross_fit import Member as Member
-from .selection.families import FAMILIES as FAMILIES
+from .selection.families import default_members as default_members
+from .selection.fits import Member as Member
 from .selection.regularization_path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV
 from .selection.regularization_path import regularization_path as regularization_path
 from .selection.suggest import Suggestion as Suggestion

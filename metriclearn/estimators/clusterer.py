@@ -16,16 +16,9 @@ from metriclearn.estimators.labelings import read_groups
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
 from metriclearn.estimators.selection.choice import Choice
-from metriclearn.estimators.selection.cross_fit import (
-    POWERS,
-    Candidate,
-    CrossFit,
-    Fits,
-    Member,
-    Parts,
-    Rule,
-)
+from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
 from metriclearn.estimators.selection.families import families_of
+from metriclearn.estimators.selection.fits import Fits, Member, Parts, Tables
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
@@ -107,8 +100,6 @@ class Clusterer(ComponentParameters):
         The family of each model.
     weights_ : array (models,)
         q, with sum one.
-    power_ : float
-        p; 0 for uniform weights.
     cross_fit_ : CrossFit
         Members × data sets that were left out, with the loss of each; a part of a single table is a
         data set. It is not saved.
@@ -164,8 +155,9 @@ class Clusterer(ComponentParameters):
         members = [Member(name, one) for name, family in families.items() for one in family]
         runner = Fits(type(self).__name__, n_jobs=self.n_jobs, verbose=self.verbose)
         parts = [train for train, _ in folds] + [everything] * (self.combine == "best")
-        each = [(arrays, labels, np.zeros(len(arrays))) for arrays, labels in parts]
-        _, models, _ = runner.run(members, each)
+        each = [(labels, np.zeros(len(labels))) for _, labels in parts]
+        with runner.bar(members, len(parts)) as bar:
+            _, models, _ = runner.run(members, each, Tables([arrays for arrays, _ in parts]), bar)
         truths = [truth for _, (_, some) in folds for truth in map(_codes, some)]
         sizes = [len(some) for _, (_, some) in folds]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
@@ -193,7 +185,7 @@ class Clusterer(ComponentParameters):
 
     def _keep(self, table: CrossFit) -> None:
         """Choose a member, or weigh all."""
-        self.cross_fit_, self.choice_, self.power_ = table, None, 0.0
+        self.cross_fit_, self.choice_ = table, None
         if self.combine == "best":
             best = table.best()
             names = [f"{family} {i}" for i, family in enumerate(table.families)]
@@ -201,8 +193,8 @@ class Clusterer(ComponentParameters):
             self.models_, self.families_ = [table.models[best][-1]], [table.families[best]]
             self.weights_ = np.ones(1)
             return
-        powers = POWERS if self.combine == "consensus" else (0.0,)
-        self.power_, weights, _ = table.weights(self._agreed, powers)
+        uniform = self.combine == "uniform"
+        weights = table.equal_shares() if uniform else table.stacked(table.places)[0]
         n = len(table.models[0])
         self.models_ = [model for row in table.models for model in row]
         self.families_ = [name for name in table.families for _ in range(n)]

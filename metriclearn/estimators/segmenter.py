@@ -8,10 +8,11 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, Self, cast
+from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,7 @@ from metriclearn.estimators.data_sets import (
     keep_features,
     read_data_sets,
 )
+from metriclearn.estimators.in_words import in_words
 from metriclearn.estimators.labelings import (
     list_labelings,
     read_groups,
@@ -39,31 +41,30 @@ from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
+    Scored,
     score_of,
 )
 from metriclearn.estimators.selection.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import (
-    POWERS,
     CrossFit,
-    Fits,
-    Member,
-    Parts,
     Rule,
     choice_rules,
     consensus_rules,
-    is_interrupted,
+    fitted_table,
     names_of,
-    predicted_names,
 )
 from metriclearn.estimators.selection.families import default_members, families_of, is_segmenter
-from metriclearn.estimators.selection.in_words import in_words
-from metriclearn.estimators.selection.unlabeled import labeled, note_texts
+from metriclearn.estimators.selection.fits import (
+    Fits,
+    Given,
+    Member,
+    Parts,
+    is_interrupted,
+)
 from metriclearn.estimators.selection.validation import Validation, validation_of
+from metriclearn.estimators.unlabeled import labeled, note_texts
 from metriclearn.features.media.decoding import duration
-from metriclearn.oracles.expected_loss import best_consensus
-from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
@@ -85,22 +86,14 @@ from metriclearn.views.plain import fit_view, rows_of
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
 
-_FAMILIES = families_of("segmenters", is_segmenter, optional=True)
+_FAMILIES = families_of(
+    "segmenters", lambda one: isinstance(one, Member) or is_segmenter(one), optional=True
+)
 _MEMBERS = Needs(
     "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file its "
     "EncoderMetricLearner), or None",
     lambda given: is_segmenter(given) or _FAMILIES.accepts(given),
 )
-
-
-class _Given(NamedTuple):
-    """Training recordings as the members see them."""
-
-    data: DataSets
-    labels: list[Any]
-    truths: list[Any]
-    groups: NDArray
-    numbered: bool  # labels that are numbers may count the segments of a recording
 
 
 @dataclass(eq=False, repr=False)
@@ -162,10 +155,10 @@ class Segmenter(AgreementSegmenter):
     seconds : float, optional
         Time limit of all fits. Each stops after a twentieth, and no member is begun after two
         thirds, except the first. By default there is no limit.
-    name_loss : float, optional
+    name_loss : float
         β, which is added to ‖M − N_j‖² for every sample whose name differs from the name that model
-        j predicts. By default β is the number of segments in the training data, divided by the
-        number of samples. A partly labeled recording counts as one segment.
+        j predicts. With 0, names do not move boundaries: each segment gets the name with the most
+        votes.
     for_streams : bool
         Use only penalties in the unit of the data, because the variance of a recording is not known
         before its end. :meth:`stream` then works if all members can follow a stream.
@@ -186,8 +179,6 @@ class Segmenter(AgreementSegmenter):
         The model, if there is only one. Its metric can be looked at.
     cross_fit_ : CrossFit or None
         Candidates × recordings, with the loss of each. It is not saved. None with a single group.
-    power_ : float
-        p; 0 for uniform weights.
     left_out_ : mapping of int to Partition
         For every recording that was left out, the answer of models that were fitted without it. The
         mapping is not saved.
@@ -238,9 +229,9 @@ class Segmenter(AgreementSegmenter):
     time: Title = None
     combine: Annotated[str, OneOf("consensus", "uniform", "best")] = "consensus"
     names: Annotated[bool | None, OneOf(None, True, False)] = None
-    n_folds: Annotated[int, Whole(2)] = 5
+    n_folds: Annotated[int, Whole(2)] = 4
     seconds: Annotated[float | None, OneOf(None, Positive())] = None
-    name_loss: Annotated[float | None, OneOf(None, Real())] = None
+    name_loss: Annotated[float, Real()] = 0.0
     for_streams: Annotated[bool, OneOf(True, False)] = False
     tolerance: Annotated[float | None, OneOf(None, Positive())] = None
     n_jobs: Jobs = None
@@ -292,7 +283,7 @@ class Segmenter(AgreementSegmenter):
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
-    def _read(self, X: Any, y: Any, groups: Any) -> _Given:
+    def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
         who, names = type(self).__name__, None
         if isinstance(X, LabeledSequences):
@@ -333,7 +324,7 @@ class Segmenter(AgreementSegmenter):
                     labels = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
                     truths = read_labelings(who, labels, seen, segments=True, partial=True)
             data = seen
-        return _Given(replace(data, single=False), labels, truths, units, names is None)
+        return Given(replace(data, single=False), labels, truths, units, names is None)
 
     def features_of(self, X: Any) -> Any:
         """Compute the features of files, if X has paths."""
@@ -374,7 +365,7 @@ class Segmenter(AgreementSegmenter):
         )
         return LeaveOut()
 
-    def _fit_alone(self, given: _Given) -> None:
+    def _fit_alone(self, given: Given) -> None:
         """Fit one learner, or all members with equal weights, to all recordings."""
         members = self._members(given, None)
         if self.members is None:
@@ -388,79 +379,67 @@ class Segmenter(AgreementSegmenter):
             stacklevel=3,
         )
         models = []
-        for _, learner in members:
-            quiet = {"verbose": self.verbose} if "verbose" in learner.get_params() else {}
-            copied = clone(learner).set_params(**quiet)
+        for member in members:
+            quiet = {"verbose": self.verbose} if "verbose" in member.learner.get_params() else {}
+            copied = clone(member.learner).set_params(**quiet)
             models.append([copied.fit(given.data.arrays, given.labels)])
             if is_interrupted(models[-1][0]):
                 raise KeyboardInterrupt
         names = [score_of(row[0]).classes for row in models]
         named = [one for one in names if one is not None]
         classes = np.unique(np.concatenate(named)) if named and self.names is not False else None
-        table = self._table(given, members, models, Parts([], given.groups), classes)
+        table = CrossFit.of(given, members, models, Parts([], given.groups), classes)
         table = table.with_rules(lambda *_: [Rule()])
-        self.agreement_ = table.agreement(table.equal_shares(), self._name_loss(given.truths))
+        self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         self._keep_one(table.models[0][-1] if len(members) == 1 else None)
 
-    def _fit_parts(self, given: _Given) -> None:
+    def _fit_parts(self, given: Given) -> None:
         """Fit all members to all parts, and combine them or choose one."""
         parts = Parts.of(given.groups, self.n_folds)
-        who, runner = type(self).__name__, self._runner
-        classes = names_of(who, self.names, given.labels, given.data, given.truths, given.groups)
-        each = [
-            ([given.data.arrays[i] for i in p], [given.labels[i] for i in p], given.groups[p])
-            for p in parts
-        ]
-        kept, models, late = runner.run(self._members(given, classes), each)
-        classes = predicted_names(classes, models)
-        table = self._table(given, kept, models, parts, classes, late)
+        classes = names_of(
+            type(self).__name__, self.names, given.labels, given.data, given.truths, given.groups
+        )
         units = (None,) if self.for_streams else (None, "variance")
-        loss = self._name_loss(given.truths)
+        rules = choice_rules(units) if self.combine == "best" else consensus_rules(units)
+        runner, loss = self._runner, float(self.name_loss)
+        fitted = partial(fitted_table, runner, given, parts, classes, rules)
+        table = fitted(self._members(given, classes))
         if self.combine == "best":
-            rules = choice_rules(units)
 
-            def fitted(family: str, learner: Any) -> CrossFit | None:
-                if runner.is_over:
-                    return None
-                members, models, _ = runner.run([Member(family, learner)], each)
-                return self._table(given, members, models, parts, classes).with_rules(rules)
+            def more(family: str, learner: Any, view: Any) -> CrossFit | None:
+                return None if runner.is_over else fitted([Member(family, learner, view)])
 
-            table, self.choice_ = choose(table.with_rules(rules), fitted)
+            table, self.choice_ = choose(table, more)
             c = self.choice_.chosen
             member, score = table.candidates[c].member, table.last_score(c)
+            one = [score], [0], [table.families[c]], np.ones(1)
             self.agreement_ = Agreement(
-                [score],
-                [0],
-                [table.families[c]],
-                np.ones(1),
-                None if classes is None else score.classes,
-                loss,
+                *one, None if table.classes is None else score.classes, loss
             )
             self.left_out_, answers = table.answers[c], (table.answers[c],)
-            self._keep_one(table.models[member][-1], score)
+            model = table.models[member][-1]
+            seen = table.members[member].view is None
+            self._keep_one(model if seen else Scored(score, self.n_features_in_), score)
             self._know(table, given.truths, answers, np.ones(1))
         else:
-            self._combine(table, units, loss)
+            self._combine(table, loss)
         if all(isinstance(truth, Partition) for truth in given.truths):
             self._validate(given, parts)
 
-    def _combine(self, table: CrossFit, units: Sequence[str | None], name_loss: float) -> None:
-        """Tune penalties and compute the weights of models, both on the recordings left out."""
-        table = table.with_rules(consensus_rules(units))
-        powers = POWERS if self.combine == "consensus" else (0.0,)
-
-        def agree(found: Sequence[Partition], weights: NDArray) -> Partition:
-            return best_consensus(ConsensusForm(found, weights, name_loss))
-
-        self.power_, weights, self.left_out_ = table.weights(agree, powers)
-        self.agreement_ = table.agreement(weights, name_loss)
+    def _combine(self, table: CrossFit, name_loss: float) -> None:
+        """Compute the weights of models on the recordings left out."""
+        uniform = self.combine == "uniform"
+        self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
         self._know(table, table.truths, table.answers, weights)
 
     def _know(
         self, table: CrossFit, truths: Sequence[Any], answers: Sequence[Any], weights: NDArray
     ) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
-        self.cross_fit_ = replace(table, data=None, labels=[])  # arrays of the caller
+        views = tuple(one.without_data() for one in table.views)
+        self.cross_fit_ = replace(
+            table, data=None, labels=[], views=views
+        )  # no arrays of the caller
         known = list(self.left_out_)
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
@@ -501,10 +480,10 @@ class Segmenter(AgreementSegmenter):
         made._begin()
         keep_features(made, table.data)
         units = (None,) if made.for_streams else (None, "variance")
-        made._combine(table, units, made._name_loss(table.truths))
+        made._combine(table.with_rules(consensus_rules(units)), float(made.name_loss))
         made.trained_on_ = list(map(str, range(len(table.truths))))
         if made.classes_ is None and made.names is not False:
-            given = _Given(table.data, list(table.labels), table.truths, table.parts.groups, True)
+            given = Given(table.data, list(table.labels), table.truths, table.parts.groups, True)
             made.row_names_ = _row_names(given)
         return made
 
@@ -512,7 +491,7 @@ class Segmenter(AgreementSegmenter):
         """Forget what an earlier fit has learned."""
         self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
         self.view_ = self.row_names_ = None
-        self.power_, self.left_out_, self.trained_on_ = 0.0, {}, []
+        self.left_out_, self.trained_on_ = {}, []
         self.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
 
     @property
@@ -521,18 +500,22 @@ class Segmenter(AgreementSegmenter):
         limit = self.seconds, time.monotonic()
         return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
 
-    def _members(self, given: _Given, classes: NDArray | None) -> list[Member]:
+    def _members(self, given: Given, classes: NDArray | None) -> list[Member]:
         """Return the members; those that cannot stand behind the view are refused."""
         members = self.members
         behind = self.view_ is not None and hasattr(self.view_, "kept")
         if members is None:
-            partial = any(not isinstance(truth, Partition) for truth in given.truths)
-            members = default_members(classes is not None, partial, context=0 if behind else 4)
+            made = default_members(classes, given.data.arrays[0].shape[1], alone=behind)
+            return [member for family in made.values() for member in family]
         if not isinstance(members, Mapping):
             members = {"learner": [members]}
-        found = [Member(name, one) for name, family in members.items() for one in family]
-        for _, learner in found:
-            if behind and _reads_neighbors(learner):
+        found = [
+            one._replace(family=name) if isinstance(one, Member) else Member(name, one)
+            for name, family in members.items()
+            for one in family
+        ]
+        for _, learner, view, _ in found:
+            if behind and (view is not None or _reads_neighbors(learner)):
                 raise ValueError(
                     f"{type(self).__name__} needs members that read every row alone behind a view "
                     f"that leaves rows out, got {learner!r}, which would read across gaps; pass "
@@ -540,33 +523,13 @@ class Segmenter(AgreementSegmenter):
                 )
         return found
 
-    def _table(
-        self,
-        given: _Given,
-        members: list[Member],
-        models: list[list[Any]],
-        parts: Parts,
-        classes: NDArray | None,
-        late: tuple[str, ...] = (),
-    ) -> CrossFit:
-        loss, data = KnownLoss().squared_norm, given.data
-        return CrossFit(
-            members, parts, data, given.labels, models, given.truths, loss, classes, late
-        )
-
-    def _name_loss(self, truths: Sequence[Any]) -> float:
-        if self.name_loss is not None:
-            return float(self.name_loss)
-        segments = sum(getattr(truth, "n_clusters", 1) for truth in truths)
-        return segments / sum(truth.n_samples for truth in truths)
-
     def _keep_one(self, model: Any, score: Any = None) -> None:
         """Keep the only model, with its score, so that its metric can be looked at."""
         if model is not None and hasattr(model, "with_score") and score is not None:
             model = model.with_score(score)
         self.learner_ = model
 
-    def _validate(self, given: _Given, parts: Parts) -> None:
+    def _validate(self, given: Given, parts: Parts) -> None:
         """Evaluate the answers for recordings left out, and warn if they are of no use."""
         self.validation_ = found = validation_of(
             self.left_out_,
@@ -693,7 +656,7 @@ class Segmenter(AgreementSegmenter):
         return tags
 
 
-def _row_names(given: _Given) -> RowNames | None:
+def _row_names(given: Given) -> RowNames | None:
     """Learn to name segments, if labels are classes."""
     labels = [sample_labels(one, len(X)) for one, X in zip(given.labels, given.data.arrays)]
     if any(one is None for one in labels):

@@ -18,8 +18,9 @@ largest at an end of the interval in which t moves. There, t meets a segment end
 next boundary of the segmentation itself. In the second case, the segment between the two boundaries
 vanishes. The f of this segment tends to −1, so the segmentation without this segment is better. If
 the number K of segments is given, another segment can be split instead, because splits never lower
-the sum of f + 1. The method ``shifted`` of the form may replace the −1 in f by a positive number.
-Then the f of a vanishing segment tends to this number, so all positions must be tried. If there are
+the sum of f + 1. With β = 0, names do not move boundaries, and each segment has the name with the
+most votes. The method ``shifted`` of the form may replace the −1 in f by a positive number. Then
+the f of a vanishing segment tends to this number, so all positions must be tried. If there are
 annotations, the borders of their regions also bound the interval, so these borders are tried, too.
 
 **Starts are dropped** by the rule of PELT. If a segment is divided, its value f + 1 is at most the
@@ -80,7 +81,7 @@ def best_consensus(
     n_segments, _ = check_count("Segmenter", T, n_segments, 1)
     ends = [member.change_points for member in form.members]
     positions = np.unique(np.concatenate([[0], *ends]))
-    allowed, names = NO_RULES, NO_SCORES
+    allowed, names, naming = NO_RULES, NO_SCORES, NO_SCORES
     if known is not None:
         # The change that an annotation requires or allows may lie next to one of its borders.
         borders = np.array([(r.start, r.start + 1, r.stop - 1, r.stop) for r in known.constraints])
@@ -104,7 +105,9 @@ def best_consensus(
         if given is not None:
             # Two different given names need a change between them, where no member may have one.
             positions = np.union1d(positions, np.flatnonzero(np.diff(given)) + 1)
-        names = NameScores.of(form.name_loss * votes, given)
+        naming = NameScores.of(votes, given)
+        if form.name_loss or given is not None:  # else names do not matter for boundaries
+            names = NameScores.of(form.name_loss * votes, given)
     table = overlap_table(ends, [0] * len(ends), positions)
     if known is not None:
         allowed = np.ascontiguousarray(rules[:, positions])
@@ -119,7 +122,7 @@ def best_consensus(
     found = positions[_ends(back)]
     if not form.named:
         return Partition(ends=found)
-    return NamedPartition(found, names.names_of(found))
+    return NamedPartition(found, naming.names_of(found))
 
 
 def best_clustering(

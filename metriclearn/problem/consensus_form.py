@@ -44,6 +44,8 @@ class ConsensusForm:
     name_loss : float
         The number β. The loss against a member is ‖M − N_j‖², plus β for every sample with another
         name.
+    name_weights : array (m,), optional
+        Weights of the votes for names, ≥ 0; by default q. Members without names have no vote.
 
     Raises
     ------
@@ -73,6 +75,7 @@ class ConsensusForm:
         members: Sequence[Partition],
         weights: ArrayLike | None = None,
         name_loss: float = 0.0,
+        name_weights: ArrayLike | None = None,
     ) -> None:
         _MEMBERS.check("ConsensusForm", "members", members)
         Real().check("ConsensusForm", "name_loss", name_loss)
@@ -92,13 +95,21 @@ class ConsensusForm:
                 f"positive, got {shown(weights)}."
             )
         self.members, self.weights = list(members), shares / shares.sum()
+        self.name_weights = self.weights
+        if name_weights is not None:
+            self.name_weights = real_array("ConsensusForm", "name_weights", name_weights, 1)
+            if self.name_weights.shape != shares.shape or (self.name_weights < 0).any():
+                raise ValueError(
+                    f"ConsensusForm needs {len(members)} name_weights of at least 0, got "
+                    f"{shown(name_weights)}."
+                )
         self.name_loss, self.shift = float(name_loss), 0.0
         (self.n_samples,) = lengths
 
     @property
     def named(self) -> list[tuple[float, NamedPartition]]:
-        """The members whose segments have names, with their weights."""
-        pairs = zip(self.weights.tolist(), self.members)
+        """The members whose segments have names, with the weights of their votes."""
+        pairs = zip(self.name_weights.tolist(), self.members)
         return [(q, member) for q, member in pairs if isinstance(member, NamedPartition)]
 
     def at(self, M: Any) -> float:

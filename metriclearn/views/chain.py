@@ -30,6 +30,11 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
     views_: list[Any]
 
     @property
+    def held_out(self) -> bool:
+        """Whether the rows of a recording are to come from a view fitted without its group."""
+        return any(getattr(view, "held_out", False) for view in self.views)
+
+    @property
     def n_features_in_(self) -> int:
         """The number of columns of the training recordings."""
         check_is_fitted(self, "views_")
@@ -117,6 +122,21 @@ class Chain(_Composed):
 
     views: Views
 
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Fit all views. The rows of the last one are not computed."""
+        check_parameters(self)
+        *first, last = views = [clone(view) for view in self.views]
+
+        def learn(tables: list[Any]) -> list[Any]:
+            rows, labels, gaps = self._through(first, tables, y, groups)
+            _check_gaps(gaps, last)
+            _check_gaps(gaps, last.fit(rows, labels, groups), fitted=True)
+            return tables
+
+        self._applied(learn, X)
+        self.views_ = views
+        return self
+
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
@@ -134,18 +154,23 @@ class Chain(_Composed):
         return reduce(lambda product, W: W @ product, [view.matrix_ for view in self.views_])
 
     def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
+        return self._through(views, X, y, groups)[0]
+
+    @staticmethod
+    def _through(
+        views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None
+    ) -> tuple[list[Any], Any, Any]:
+        """Fit views one after another. Returns the rows, their labels, and what left rows out."""
         gaps = None
         for view in views:
-            if gaps is not None and view.reach not in ((0, 0), None):
-                raise _across(gaps, view)
+            _check_gaps(gaps, view)
             rows = view.fit_transform(X, y, groups)
-            if gaps is not None and view.reach is None and not hasattr(view, "matrix_"):
-                raise _across(gaps, view)
+            _check_gaps(gaps, view, fitted=True)
             if hasattr(view, "kept"):
                 gaps, kept = view, view.kept(X)
                 y = None if y is None else y.at(kept)
             X = rows
-        return X
+        return X, y, gaps
 
     def _rows(self, X: list[Any]) -> list[NDArray]:
         return reduce(lambda rows, view: view.transform(rows), self.views_, X)
@@ -221,11 +246,15 @@ class Union(_Composed):
         return [reduce(np.intersect1d, one) for one in zip(*_kept_by(self.views_, X))]
 
 
-def _across(gaps: Any, view: Any) -> ValueError:
-    return ValueError(
-        f"Chain needs views of single rows behind {shown(gaps)}, which leaves rows out, but "
-        f"{shown(view)} would read across gaps; take Fill, or put this view first."
-    )
+def _check_gaps(gaps: Any, view: Any, *, fitted: bool = False) -> None:
+    """Refuse a view that reads other rows behind one that leaves rows out."""
+    far = view.reach not in ((0, 0), None)
+    far = far or (fitted and view.reach is None and not hasattr(view, "matrix_"))
+    if gaps is not None and far:
+        raise ValueError(
+            f"Chain needs views of single rows behind {shown(gaps)}, which leaves rows out, but "
+            f"{shown(view)} would read across gaps; take Fill, or put this view first."
+        )
 
 
 def _kept_by(views: list[Any], X: list[Any]) -> list[list[NDArray[np.int64]]]:

@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,17 +15,22 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.partition import Partition, factorize, label_values
-from metriclearn.running.parameters import Of, Whole, check_scale, shown
+from metriclearn.problem.partition import factorize, label_values
+from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
 from metriclearn.views.plain import PlainView
-from metriclearn.views.windows import window_moments
+from metriclearn.views.windows import (
+    known_stretches,
+    typical_length,
+    widths_for,
+    window_moments,
+)
 
 _BLOCK = 4096  # rows that a job predicts at once
 LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
 Classifier = Annotated[Any, Of("predict_proba", "RandomForestClassifier()", optional=True)]
+Every = Annotated[int | None, OneOf(None, Whole(1))]
 
 
 def held_out_models(
@@ -35,13 +40,15 @@ def held_out_models(
     groups: NDArray[np.int64],
     n_folds: int,
     weights: NDArray | None = None,
+    every: int = 1,
 ) -> tuple[list[Any], list[NDArray[np.int64]]]:
     """Fit one classifier for each fold of whole groups to the rows of the other folds.
 
     Rows with the code −1 are not used. A single group is divided into ``n_folds`` parts of equal
     length. If the other folds have fewer than two codes, the model is fitted to all rows, because a
-    classifier of a single code always predicts it. ``weights`` (N,) of recordings are passed to
-    classifiers that have weights of samples.
+    classifier of a single code always predicts it, or if ``n_folds`` is 1. ``weights`` (N,) of
+    recordings are passed to classifiers that have weights of samples. The models are fitted to
+    every ``every``-th row of each recording.
 
     Returns
     -------
@@ -50,7 +57,7 @@ def held_out_models(
         For every row, the index of the model that has not seen it.
     """
     stops, n_groups = np.cumsum(list(map(len, features))), len(np.unique(groups))
-    if n_groups < 2:
+    if n_folds == 1 or n_groups < 2:
         parts = np.arange(stops[-1]) * n_folds // stops[-1]
     else:
         fold_of = np.empty(len(features), dtype=np.int64)
@@ -59,8 +66,10 @@ def held_out_models(
             fold_of[left_out] = fold
         parts = np.repeat(fold_of, np.diff(stops, prepend=0))
     table, targets, models = np.vstack(features), np.concatenate(codes), []
-    known = targets >= 0
-    shares = None
+    known, shares = targets >= 0, None
+    if every > 1:
+        row = np.concatenate([np.arange(len(one)) for one in features])
+        known &= row % every == 0
     if weights is not None and has_fit_parameter(classifier, "sample_weight"):
         shares = np.repeat(weights, np.diff(stops, prepend=0))
     for fold in range(int(parts.max()) + 1):
@@ -115,8 +124,10 @@ class HeldOutView(PlainView):
     A subclass prepares, reads recordings, and makes columns of the probabilities.
     """
 
+    held_out: ClassVar[bool] = True
     classifier: Any
     n_folds: int
+    every: int | None
     models_: list[Any]
     n_codes_: int
 
@@ -168,8 +179,11 @@ class HeldOutView(PlainView):
         inputs = list(map(self.inputs, arrays))
         classifier = self.default() if self.classifier is None else self.classifier
         owners = _owners(type(self).__name__, groups, len(arrays))
+        every = self.every
+        if every is None:
+            every = max(1, int(typical_length(self, y.partitions) / 16))
         self.models_, folds = held_out_models(
-            classifier, inputs, codes, owners, self.n_folds, getattr(y, "weights", None)
+            classifier, inputs, codes, owners, self.n_folds, getattr(y, "weights", None), every
         )
         return [(one, self.n_codes_, fold) for one, fold in zip(inputs, folds)]
 
@@ -193,6 +207,11 @@ class Posteriors(HeldOutView):
     n_folds : int
         Number of folds, at most one per group. A single group is divided into ``n_folds`` parts of
         equal length.
+        With 1, one classifier is fitted to all rows, and training rows are not held out; a
+        :class:`~metriclearn.Segmenter`, which leaves recordings out itself, takes this.
+    every : int, optional
+        The classifier is fitted to every ``every``-th row. None stands for m/16, where m is the
+        median length of a labeled segment: neighboring rows, and windows around them, say the same.
 
     Attributes
     ----------
@@ -231,7 +250,8 @@ class Posteriors(HeldOutView):
 
     classifier: Classifier = None
     context: Context = 4
-    n_folds: Annotated[int, Whole(2)] = 5
+    n_folds: Annotated[int, Whole(1)] = 5
+    every: Every = 1
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -280,6 +300,11 @@ class ExpectedBoundaries(HeldOutView):
     n_folds : int
         Number of folds, at most one per group. A single group is divided into ``n_folds`` parts of
         equal length.
+        With 1, one classifier is fitted to all rows, and training rows are not held out; a
+        :class:`~metriclearn.Segmenter`, which leaves recordings out itself, takes this.
+    every : int, optional
+        The classifier is fitted to every ``every``-th row. None stands for m/16, where m is the
+        median length of a labeled segment: neighboring rows, and windows around them, say the same.
 
     Attributes
     ----------
@@ -318,20 +343,21 @@ class ExpectedBoundaries(HeldOutView):
     reach = None
 
     classifier: Classifier = None
-    n_folds: Annotated[int, Whole(2)] = 5
+    n_folds: Annotated[int, Whole(1)] = 5
+    every: Every = 1
 
     def prepare(self, arrays: list[NDArray], y: Any) -> list[NDArray[np.int64]]:
         """Choose widths by the lengths of segments, and return where boundaries are near."""
-        known = list(map(_stretches, labels_for(self, y, arrays).partitions))
-        lengths = [np.diff(ends, prepend=start) for one in known for start, ends in one]
-        if not any(len(one) > 1 for one in lengths):
+        truths = labels_for(self, y, arrays).partitions
+        known = list(map(known_stretches, truths))
+        if not any(len(ends) > 1 for one in known for _, ends in one):
             raise ValueError(
                 "ExpectedBoundaries needs a labeled boundary, got none; label one, or take another "
                 "view."
             )
-        self.scale_, median = StandardWindows.of(0, arrays), np.median(np.concatenate(lengths))
-        self.tolerance_, self.n_codes_ = max(1, int(median / 8)), 2
-        self.widths_ = sorted({max(3, 2 * round(median / s / 2) + 1) for s in (16, 4, 1)})
+        self.scale_, m = StandardWindows.of(0, arrays), typical_length(self, truths)
+        self.tolerance_, self.n_codes_ = max(1, int(m / 8)), 2
+        self.widths_ = widths_for(m, arrays[0].shape[1])
         return [_near(one, len(X), self.tolerance_) for one, X in zip(known, arrays)]
 
     def columns(self, chances: NDArray) -> NDArray[np.float64]:
@@ -381,13 +407,6 @@ def _owners(who: str, groups: ArrayLike | None, n: int) -> NDArray[np.int64]:
             f"{shown(groups)}."
         )
     return owners
-
-
-def _stretches(truth: Partition | PartialPartition) -> list[tuple[int, NDArray[np.int64]]]:
-    """Return the start and the segment ends of every labeled stretch."""
-    if isinstance(truth, Partition):
-        return [(0, truth.change_points)]
-    return truth.pieces.stretches
 
 
 def _near(stretches: list[tuple[int, NDArray]], n_rows: int, tolerance: int) -> NDArray[np.int64]:

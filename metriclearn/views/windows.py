@@ -4,34 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import Each, Whole, check_scale
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Each, OneOf, Whole, check_scale
+from metriclearn.views.gaps import labels_for
+from metriclearn.views.neighbors import StandardWindows
 from metriclearn.views.plain import PlainView
+
+_FEW = 40  # with more columns, windows of one size are enough
 
 
 @dataclass(eq=False, repr=False)
 class Windows(PlainView):
-    """The rows, and the means and deviations of the rows around them, at several scales.
+    """The standardized rows, and means and log-deviations of the rows around them.
 
     A window of size h around row t has the rows t − h … t + h, fewer near the ends. A metric on
     these rows sees levels, slower levels, and how much a signal moves. The columns are those of X,
-    then the P means and the P standard deviations of the first size, and so on. O(TP) for each
-    size.
+    standardized by the means and deviations of all training rows; then for each size P means and P
+    values log(deviation + .01). O(TP) for each size.
 
     Parameters
     ----------
-    sizes : sequence of int
-        The sizes h ≥ 1, in rows on each side.
+    sizes : sequence of int, optional
+        The sizes h ≥ 1, in rows on each side. By default they follow from the labels: let m be the
+        median length of a labeled segment. The windows then have about m/16, m/4 and m rows, or,
+        with more than 40 columns, m/4 rows.
+    sides : bool
+        Whether to add for each size the P means of the 2h + 1 rows before a row, and the P means of
+        the 2h + 1 rows from this row on. A classifier sees from them where a boundary is.
+
+    Attributes
+    ----------
+    sizes_ : tuple of int
+    scale_ : StandardWindows
+        The means and deviations of the columns.
 
     Raises
     ------
     ValueError
-        For sizes that cannot be used, or values whose squares are too large.
+        For sizes that cannot be used, for values whose squares are too large, or, without sizes, if
+        no segment is labeled.
 
     See Also
     --------
@@ -41,29 +59,81 @@ class Windows(PlainView):
     --------
     >>> import numpy as np
     >>> from metriclearn.views import Windows
-    >>> Windows((1,)).fit_transform([np.array([[0.0], [3.0], [6.0]])])[0][:, 1].tolist()
-    [1.5, 3.0, 4.5]
+    >>> rows = Windows((1,)).fit_transform([np.array([[0.0], [3.0], [6.0]])])[0]
+    >>> rows[:, 1].round(2).tolist()
+    [-0.61, 0.0, 0.61]
     """
 
     sizes: Annotated[
-        Sequence[int], Each(Whole(1), "one or more whole {name} of at least 1", least=1)
-    ] = (1, 4, 16)
+        Sequence[int] | None,
+        OneOf(None, Each(Whole(1), "a list of whole numbers of at least 1", least=1)),
+    ] = None
+    sides: Annotated[bool, OneOf(True, False)] = False
 
     @property
-    def reach(self) -> tuple[int, int]:
-        """The largest size, on both sides."""
-        return max(self.sizes), max(self.sizes)
+    def reach(self) -> tuple[int, int] | None:
+        """The largest size, on both sides; None before the sizes are known."""
+        sizes = getattr(self, "sizes_", self.sizes)
+        if sizes is None:
+            return None
+        most = int(max(sizes))
+        return (2 * most + 1, 2 * most) if self.sides else (most, most)
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Learn the scale of the columns, and without ``sizes`` those of the windows."""
+        arrays = self.begin(X)
+        for one in arrays:
+            check_scale(type(self).__name__, one)
+        self.scale_ = StandardWindows.of(0, arrays, getattr(y, "weights", None))
+        if self.sizes is not None:
+            self.sizes_ = tuple(map(int, self.sizes))
+        else:
+            m = typical_length(self, labels_for(self, y, arrays).partitions)
+            self.sizes_ = tuple(w // 2 for w in widths_for(m, arrays[0].shape[1]))
+        return self
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
-        """Compute the rows of one recording, (T, (2·sizes + 1)·P)."""
+        """Compute the rows of one recording, (T, (2·sizes + 1)·P); two P more per size on sides."""
         check_scale(type(self).__name__, X)
-        T, parts = len(X), [X]
-        for h in self.sizes:
-            means, scatters = window_moments(X, 2 * h + 1)
-            t = np.arange(T)
+        Z, (T, P) = self.scale_.transform(X), X.shape
+        found = np.empty((T, (1 + (2 + 2 * self.sides) * len(self.sizes_)) * P))
+        found[:, :P], t = Z, np.arange(T)
+        for k, h in enumerate(self.sizes_):
+            w = 2 * h + 1
+            means, scatters = window_moments(Z, w)
             counts = np.minimum(t + h + 1, T) - np.maximum(t - h, 0)
-            parts += [means[t + h + 1], np.sqrt(scatters[t + h + 1] / counts[:, None])]
-        return np.hstack(parts)
+            spread = np.log(np.sqrt(scatters[h + 1 : h + 1 + T] / counts[:, None]) + 0.01)
+            parts = [means[h + 1 : h + 1 + T], spread]
+            if self.sides:
+                parts += [means[np.maximum(t, 1)], means[w : w + T]]
+            first = P * (1 + len(parts) * k)
+            for j, part in enumerate(parts):
+                found[:, first + j * P : first + (j + 1) * P] = part
+        return found
+
+
+def known_stretches(truth: Partition | PartialPartition) -> list[tuple[int, NDArray[np.int64]]]:
+    """Return the start and the segment ends of every labeled stretch."""
+    if isinstance(truth, Partition):
+        return [(0, truth.change_points)]
+    return truth.pieces.stretches
+
+
+def typical_length(view: Any, truths: Sequence[Partition | PartialPartition]) -> float:
+    """Return the median length of labeled segments, in rows."""
+    known = [one for truth in truths for one in known_stretches(truth)]
+    if not known:
+        raise ValueError(
+            f"{type(view).__name__} needs a labeled segment to know the length of windows, got "
+            "none; label one, or give sizes."
+        )
+    return float(np.median(np.concatenate([np.diff(ends, prepend=s) for s, ends in known])))
+
+
+def widths_for(m: float, n_columns: int) -> list[int]:
+    """Return odd numbers of rows, at least 3, near m/16, m/4 and m; of many columns, near m/4."""
+    parts = (4,) if n_columns > _FEW else (16, 4, 1)
+    return sorted({max(3, 2 * round(m / part / 2) + 1) for part in parts})
 
 
 @njit(nogil=True, cache=True)

@@ -181,7 +181,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "Each needs numbers up to 1e+150",
     ),
     "a context below 0": (lambda: Neighbors(-1).fit(X), "Neighbors needs a whole context"),
-    "windows without a row": (lambda: views.Windows((0,)).fit(X), "Windows needs one or more"),
+    "windows without a row": (
+        lambda: views.Windows((0,)).fit(X),
+        "Windows needs sizes=None or a list of whole numbers",
+    ),
     "large values": (
         lambda: views.Windows().fit_transform([x * 1e160 for x in X]),
         "Windows needs squared distances below 1e300",

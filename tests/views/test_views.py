@@ -34,15 +34,27 @@ def test_own_scale_removes_unit_and_offset() -> None:
 
 
 @pytest.mark.parametrize("T", [1, 2, 5, 40])
-def test_windows_by_their_definition(T: int) -> None:
+@pytest.mark.parametrize("sides", [False, True])
+def test_windows_by_their_definition(T: int, sides: bool) -> None:
     X = np.random.default_rng(T).normal(size=(T, 2)) + 1e6
-    (rows,) = views.Windows((1, 6)).fit_transform([X])
+    (rows,) = views.Windows((1, 6), sides=sides).fit_transform([X])
+    Z = (X - X.mean(axis=0)) / (X.std(axis=0) + (T == 1))
     for t in range(T):
-        expected = [X[t]]
+        expected = [Z[t]]
         for h in (1, 6):
-            window = X[max(0, t - h) : t + h + 1]
-            expected += [window.mean(axis=0), window.std(axis=0)]
-        np.testing.assert_allclose(rows[t], np.concatenate(expected), rtol=1e-9, atol=1e-7)
+            window = Z[max(0, t - h) : t + h + 1]
+            expected += [window.mean(axis=0), np.log(window.std(axis=0) + 0.01)]
+            if sides:
+                before = Z[max(0, t - 2 * h - 1) : max(t, 1)]
+                expected += [before.mean(axis=0), Z[t : t + 2 * h + 1].mean(axis=0)]
+        np.testing.assert_allclose(rows[t], np.concatenate(expected), rtol=1e-7, atol=1e-7)
+
+
+def test_windows_have_a_sixteenth_a_quarter_and_all_of_a_typical_segment() -> None:
+    X = [np.random.default_rng(0).normal(size=(96, 41))]
+    labels = views.Labels([ml.Partition.from_runs(np.arange(96) // 32)])
+    assert views.Windows().fit([X[0][:, :40]], labels).sizes_ == (1, 4, 16)
+    assert views.Windows().fit(X, labels).sizes_ == (4,)
 
 
 def test_neighbors_are_the_standardized_rows_around_a_row() -> None:

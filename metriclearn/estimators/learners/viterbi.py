@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -14,7 +14,15 @@ from metriclearn.estimators.labelings import read_groups, read_labelings, read_n
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import Of, OneOf, Real, Whole, check_parameters, shown
+from metriclearn.running.parameters import (
+    OPTIONAL_LIST,
+    Of,
+    OneOf,
+    Real,
+    Whole,
+    check_parameters,
+    shown,
+)
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews, fit_view
 from metriclearn.views.posteriors import Posteriors
@@ -33,7 +41,9 @@ class Viterbi(MahalanobisSegmenter):
     ----------
     view : view with one column for each name
         ``Posteriors(classifier, context, n_folds)``. Its rows for training recordings come from
-        models that were fitted without them.
+        models that were fitted without them. None if the rows are log-probabilities already.
+    classes : sequence of labels, optional
+        The names of the columns, sorted; by default the labels that occur.
     penalty : "tuned" or float
         The penalty of a segment, in nats. "tuned" is the penalty with the least mean loss
         ‖M − N‖²_F on the training recordings, whose log-probabilities were held out.
@@ -77,8 +87,9 @@ class Viterbi(MahalanobisSegmenter):
     [20, 40, 60]
     """
 
-    view: Annotated[Any, Of("reach", "views.Posteriors()")] = Posteriors()  # noqa: RUF009
+    view: Annotated[Any, Of("reach", "views.Posteriors()", optional=True)] = Posteriors()  # noqa: RUF009
     _: KW_ONLY
+    classes: Annotated[Any, OPTIONAL_LIST] = None
     penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
     min_size: Annotated[int, Whole(1)] = 1
 
@@ -109,7 +120,8 @@ class Viterbi(MahalanobisSegmenter):
         who, missing = type(self).__name__, getattr(self.view, "missing", False)
         data = read_data_sets(who, X, missing=missing)
         truths = read_labelings(who, y, data, segments=True, partial=True)
-        codes, classes = read_names(who, y, data, truths)
+        given = None if self.classes is None else np.array(self.classes)
+        codes, classes = read_names(who, y, data, truths, given)
         if len(classes) < 2:
             raise ValueError(
                 f"{who} needs two names and more to tell apart, got {shown(classes[0])} only; use "
@@ -117,8 +129,11 @@ class Viterbi(MahalanobisSegmenter):
             )
         units = None if groups is None else read_groups(who, groups, len(truths))
         labels, arrays = Labels(truths, codes, classes), list(data.arrays)
-        fit = fit_view if views is None else views.fit
-        view, rows = fit(self.view, arrays, labels, units)
+        fit: Any = fit_view if views is None else views.fit
+        view: Any = None
+        rows = arrays
+        if self.view is not None:
+            view, rows = fit(self.view, arrays, labels, units)
         if rows[0].shape[1] != len(classes):
             raise ValueError(
                 f"{who} needs a view with a column for each of {len(classes)} names, got "
@@ -128,15 +143,13 @@ class Viterbi(MahalanobisSegmenter):
         one_each = np.eye(len(classes), len(classes) + 1)
         names = NameWeights(None, classes, len(classes) + 1, one_each)
         nothing = np.zeros((1, len(classes)))
-        score, chosen = (
-            SegmentScore(nothing, None, names=names, min_size=self.min_size),
-            self.penalty,
-        )
+        score = SegmentScore(nothing, None, names=names, min_size=self.min_size)
+        chosen = self.penalty
         if chosen == "tuned":
             chosen, _ = tuned_penalty(who, [score], [(rows, known.partitions)])
         fitted = copy.copy(self)
         keep_features(fitted, data)
-        fitted.score_ = score.at(float(chosen)).through(view)
+        fitted.score_ = replace(score.at(float(chosen)), view=view)
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
@@ -148,4 +161,5 @@ class Viterbi(MahalanobisSegmenter):
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities of the labels for every row, before smoothing, (T, C)."""
         data = self.read_data(X)
-        return data.as_passed([np.exp(self.score_.rows(array)) for array in data.arrays])
+        found = [np.exp(self.score_.rows(array)) for array in data.arrays]
+        return data.as_passed([one / one.sum(axis=1, keepdims=True) for one in found])

@@ -19,6 +19,7 @@ from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.views.plain import rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +29,16 @@ class ModelScore:
     Attributes
     ----------
     model : fitted segmenter with ``read_data`` and ``segmented``
+    view : fitted view or None
+        Computes the rows that the model sees.
     """
 
     model: Any
+    view: Any = None
+
+    def behind(self, view: Any) -> ModelScore:
+        """Return the same score for recordings from which a fitted view computes its rows."""
+        return ModelScore(self.model, view)
 
     @property
     def classes(self) -> NDArray | None:
@@ -44,7 +52,8 @@ class ModelScore:
 
     def segment(self, X: NDArray, count: int | None = None) -> Partition:
         """Segment a recording."""
-        return self.model.segmented(self.model.read_data([X]), count)[0]
+        rows = rows_of(self.view, X)
+        return self.model.segmented(self.model.read_data([rows]), count)[0]
 
     def refusal_of_streams(self) -> str:
         """Return what this score lacks for a stream, and the remedy."""
@@ -63,6 +72,7 @@ def answers_of(
     X: NDArray,
     count: int | None = None,
     classes: NDArray | None = None,
+    seen: dict[Any, NDArray] | None = None,
 ) -> list[Partition]:
     """Segment a recording by every score.
 
@@ -77,10 +87,12 @@ def answers_of(
         The number of segments, for scores with a metric, or for all if none has one.
     classes : array (C,), optional
         All names; names in the results are codes of these. None if names do not matter.
+    seen : dict, optional
+        The rows that fitted views have computed of this recording.
     """
     # A given number cannot rest on names alone, if other scores have a metric.
     alone = [getattr(score, "is_of_names_alone", False) for score in scores]
-    seen: dict[Any, NDArray] = {}
+    seen = {} if seen is None else seen
     readings, forms, answers = {}, {}, []
     # A warning about segments of a few samples is not needed for a single member.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -124,6 +136,10 @@ class Agreement:
         The sorted names, if names are predicted.
     name_loss : float
         β, which is added to ‖M − N_j‖² for every sample whose name differs from that of score j.
+    name_weights : array (scores,), optional
+        The weights of the names; by default q.
+    shift : float
+        c: each segment is worth c more, because a compromise of scores that disagree has too few.
 
     See Also
     --------
@@ -146,11 +162,14 @@ class Agreement:
     weights: NDArray[np.float64]
     classes: NDArray | None = None
     name_loss: float = 0.0
+    name_weights: NDArray[np.float64] | None = None
+    shift: float = 0.0
 
     def form(self, X: NDArray, count: int | None = None) -> ConsensusForm:
         """Return the form that the answer for a recording maximizes."""
         found = answers_of(self.scores, self.fits, X, count, self.classes)
-        return ConsensusForm(found, self.weights, self.name_loss)
+        form = ConsensusForm(found, self.weights, self.name_loss, self.name_weights)
+        return form.shifted(self.shift)
 
     def answer(
         self, X: NDArray, count: int | None = None, known: Any = None

@@ -50,6 +50,29 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Behind:
+    """Two fitted views, of which the second reads the rows of the first.
+
+    Attributes
+    ----------
+    first, second : fitted views
+    """
+
+    first: Any
+    second: Any
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """The sum of the reaches; None if one depends on the whole recording."""
+        both = self.first.reach, self.second.reach
+        return None if None in both else (both[0][0] + both[1][0], both[0][1] + both[1][1])
+
+    def transform(self, X: Any) -> Any:
+        """Compute the rows of every recording."""
+        return self.second.transform(self.first.transform(X))
+
+
+@dataclass(frozen=True, eq=False)
 class SegmentScore:
     """The score of a segmentation into segments (s, u] with names c.
 
@@ -114,6 +137,10 @@ class SegmentScore:
         if hasattr(view, "composed"):
             return replace(self, components=view.composed(self.components))
         return replace(self, components=self.components @ view.matrix_)
+
+    def behind(self, view: Any) -> Self:
+        """Return the same score for recordings from which a fitted view computes its rows."""
+        return replace(self, view=view if self.view is None else Behind(view, self.view))
 
     def agrees_with(self, other: SegmentScore) -> bool:
         """Tell whether both scores have the same metric, names and penalty."""
@@ -283,6 +310,7 @@ def tuned_penalty(
     scores: Sequence[SegmentScore],
     parts: Sequence[tuple[Sequence[NDArray], Sequence[Any]]],
     unit: str | None = None,
+    seen: Sequence[Sequence[dict[Any, NDArray]]] | None = None,
 ) -> tuple[float, float]:
     """Find the penalty with the least mean loss, for scores that have the same penalty.
 
@@ -299,6 +327,8 @@ def tuned_penalty(
         the smallest segment are ignored.
     unit : None or "variance"
         The unit of the penalty.
+    seen : sequence of sequences of dict, optional
+        For each recording of each part, the rows that views have computed.
 
     Returns
     -------
@@ -311,11 +341,12 @@ def tuned_penalty(
     """
     min_size = scores[0].min_size
     forms, known = [], []
-    for score, (arrays, truths) in zip(scores, parts):
-        for array, truth in zip(arrays, truths):
+    for k, (score, (arrays, truths)) in enumerate(zip(scores, parts)):
+        for i, (array, truth) in enumerate(zip(arrays, truths)):
             kept = score.kept(array)
             if len(array if kept is None else kept) >= min_size:
-                forms.append(score.at(None, unit).form(array))
+                reading = score.read(array, None if seen is None else seen[k][i])
+                forms.append(score.at(None, unit).form_of(reading))
                 known.append(truth if kept is None else restriction(truth, kept))
     if not forms:
         raise ValueError(

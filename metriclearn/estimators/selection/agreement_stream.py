@@ -210,10 +210,13 @@ class AgreementStream(SegmenterStream):
         more = np.zeros(n - used, dtype=np.int64)
         self.best_, self.back_ = np.append(self.best_, 1.0 * more), np.append(self.back_, more)
         live = np.append(self.live_, more)
-        names = NO_SCORES if self.votes_ is None else NameScores(self.votes_)
+        loss, names = self.segmenter.agreement_.name_loss, NO_SCORES
+        if self.votes_ is not None and loss:
+            names = NameScores(loss * self.votes_)
         scores = names.emissions, names.given, np.arange(n)
         table = np.ascontiguousarray(self.table_)
-        signal = (self.places_, table, 2.0 * self._weights, scores, NO_RULES, -1.0)
+        shift = self.segmenter.agreement_.shift - 1.0
+        signal = (self.places_, table, 2.0 * self._weights, scores, NO_RULES, shift)
         n_live = advance(signal, self.best_, self.back_, live, len(self.live_), used)
         self.live_ = live[:n_live]
 
@@ -228,13 +231,15 @@ class AgreementStream(SegmenterStream):
             return
         start, stop = int(places[0]), int(places[-1])
         votes = np.zeros((stop - start, len(self.segmenter.classes_)))
-        for q, ends, codes in zip(self._weights.tolist(), self.ends_, self.codes_):
+        given = self.segmenter.agreement_.name_weights
+        weights = self._weights if given is None else given
+        for q, ends, codes in zip(weights.tolist(), self.ends_, self.codes_):
             if len(codes):
                 here = np.searchsorted(ends, np.arange(start, stop), side="right")
                 votes[np.arange(stop - start), codes[here]] += q
         if self.votes_ is None:
             self.votes_ = np.zeros((1, votes.shape[1]))
-        votes = np.vstack([self.votes_[-1:], self.segmenter.agreement_.name_loss * votes])
+        votes = np.vstack([self.votes_[-1:], votes])
         sums = np.cumsum(votes, axis=0)[places[1:] - start]
         self.votes_ = np.vstack([self.votes_, sums])
 

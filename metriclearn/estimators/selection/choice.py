@@ -51,7 +51,7 @@ class Choice:
 
 
 def choose(
-    table: CrossFit, fitted: Callable[[str, Any], CrossFit | None]
+    table: CrossFit, fitted: Callable[[str, Any, Any], CrossFit | None]
 ) -> tuple[CrossFit, Choice]:
     """Choose the best candidate of a table, then try other settings of its learner.
 
@@ -63,8 +63,8 @@ def choose(
     Parameters
     ----------
     table : CrossFit
-    fitted : callable (family, learner) -> CrossFit, or None
-        Fits a learner to all parts; None if there is no time.
+    fitted : callable (family, learner, view) -> CrossFit, or None
+        Fits a learner behind a view to all parts; None if there is no time.
     """
     best, late = table.best(), list(table.late)
     for words, changes in _refinements(_learner(table, best), table.truths).items():
@@ -72,7 +72,8 @@ def choose(
         if "penalty" in changes:  # which replaces that of an earlier change
             family = re.sub(r" with penalties of the \w+", "", family)
         family = f"{family} with {words}"
-        more = fitted(family, clone(_learner(table, best)).set_params(**changes))
+        view = table.members[table.candidates[best].member].view
+        more = fitted(family, clone(_learner(table, best)).set_params(**changes), view)
         if more is None:
             late.append(family)
             continue

@@ -7,69 +7,58 @@ them.
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
-from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
-from sklearn.utils.validation import has_fit_parameter
-from tqdm import tqdm
 
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.estimators.labelings import list_labelings, read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import tuned_penalty
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
+from metriclearn.estimators.selection.fits import (
+    Fits,
+    Given,
+    Member,
+    Parts,
+    PartViews,
+    by_view,
+)
+from metriclearn.estimators.selection.stacking import (
+    answers_alike,
+    inner_products,
+    name_products,
+    needing_a_change,
+    pull,
+    stacked_weights,
+)
+from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.parameters import shown
-from metriclearn.views.plain import FittedViews
+from metriclearn.views.gaps import Labels
+from metriclearn.views.windows import known_stretches
 
-# How fast weights fall with the loss: with 0 all weights are equal, and with the last power nearly
-# all weight is on the best member.
-POWERS = (0.0, 2.0, 4.0, 8.0, 16.0)
 # Each model predicts at these multiples of its tuned penalty, because few recordings do not
 # determine the penalty well.
 MULTIPLES = (0.5, 1.0, 2.0)
+# What a segment of a compromise is worth beyond its expected loss: the compromise of members that
+# disagree has too few segments. Tuning this number on recordings left out brought nothing.
+SHIFT = 0.15
+_NEGLIGIBLE = 1e-3  # weights below this share of the largest are left out
 _FITTED = families_of(
     "members, each a list of fitted segmenters for all folds",
     lambda member: is_listed(member, is_segmenter),
     optional=False,
 )
 LEFT_OUT, TRAINING = "recordings left out", "training recordings"
-
-
-class Member(NamedTuple):
-    """A learner, with its view, and the family in which it is counted.
-
-    Attributes
-    ----------
-    family : str
-    learner : estimator
-
-    See Also
-    --------
-    metriclearn.Segmenter : fits members.
-
-    Examples
-    --------
-    >>> from metriclearn import ChangePointMetricLearner
-    >>> from metriclearn.estimators import Member
-    >>> Member("diagonal", ChangePointMetricLearner()).family
-    'diagonal'
-    """
-
-    family: str
-    learner: Any
 
 
 class Rule(NamedTuple):
@@ -109,37 +98,6 @@ class Candidate(NamedTuple):
     scores: list[Any]
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Folds of whole groups, and a last part that leaves nothing out.
-
-    Attributes
-    ----------
-    left_out : list of int arrays
-        The recordings that each fold leaves out.
-    groups : int array (N,)
-        The group of every recording.
-    """
-
-    left_out: list[NDArray]
-    groups: NDArray
-
-    @classmethod
-    def of(cls, groups: NDArray, n_folds: int) -> Self:
-        """Divide recordings into at most ``n_folds`` folds of whole groups."""
-        splitter = GroupKFold(min(n_folds, int(groups.max()) + 1))
-        return cls([test for _, test in splitter.split(groups, groups=groups)], groups)
-
-    def __iter__(self) -> Iterator[NDArray]:
-        """Yield the training recordings of every part."""
-        every = np.arange(len(self.groups))
-        yield from (np.setdiff1d(every, places) for places in self.left_out)
-        yield every
-
-    def __len__(self) -> int:
-        return len(self.left_out) + 1
-
-
 @dataclass(frozen=True, eq=False)
 class CrossFit:
     """Candidates × recordings.
@@ -164,8 +122,10 @@ class CrossFit:
     candidates : list of Candidate
     answers : list of mappings of int to Partition
         What each candidate predicts for the recordings left out, by the number of the recording.
-    least : float
-        Smaller mean losses are replaced by this to compute weights.
+    views : list of PartViews
+        For each member, what computes the rows that it sees; empty if members see the data.
+    codes : list of int arrays (T_i,) or None
+        The names of all samples as codes, −1 where unknown.
 
     See Also
     --------
@@ -193,7 +153,25 @@ class CrossFit:
     late: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     answers: tuple[dict[int, Partition], ...] = ()
-    least: float = 1e-12
+    views: tuple[PartViews, ...] = ()
+    codes: Sequence[NDArray] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        given: Given,
+        members: list[Member],
+        models: list[list[Any]],
+        parts: Parts,
+        classes: NDArray | None,
+        views: PartViews | None = None,
+    ) -> Self:
+        """Make a table of members with the same view, which have been fitted to all parts."""
+        codes, data, shared = None, given.data, () if views is None else (views,) * len(members)
+        if classes is not None:
+            codes, _ = read_names("Segmenter", given.labels, data, given.truths, classes)
+        known = given.labels, models, given.truths, KnownLoss().squared_norm, classes
+        return cls(members, parts, data, *known, views=shared, codes=codes)
 
     @classmethod
     def of_models(
@@ -223,12 +201,26 @@ class CrossFit:
         classes = predicted_names(classes, [row for _, row in rows])
         kept = [Member(name, row[0]) for name, row in rows]
         models, loss = [row for _, row in rows], KnownLoss().squared_norm
-        return cls(kept, Parts(folds, groups), data, labels, models, truths, loss, classes)
+        codes = None
+        if classes is not None:
+            codes, _ = read_names(who, labels, data, truths, classes)
+        parts = Parts(folds, groups)
+        return cls(kept, parts, data, labels, models, truths, loss, classes, codes=codes)
 
     @cached_property
     def scores(self) -> list[list[Any]]:
         """The scores of all members on all parts, with the penalties that were learned."""
-        return [list(map(score_of, row)) for row in self.models]
+        return [[self._score(m, k) for k in range(self.n_fits)] for m in range(len(self.models))]
+
+    def _score(self, m: int, k: int) -> Any:
+        """Return the score of a member on part k, for recordings before its view."""
+        score, view = score_of(self.models[m][k]), self.views[m].fitted(k) if self.views else None
+        return score if view is None else score.behind(view)
+
+    @property
+    def n_fits(self) -> int:
+        """The number of models of each member."""
+        return len(self.models[0])
 
     def with_rules(self, rules: Callable[[Self, int], Sequence[Rule]]) -> Self:
         """Return the table with further candidates: each member with each of its rules.
@@ -243,11 +235,22 @@ class CrossFit:
         for k, places in enumerate(self.parts.left_out):
             scores, fits = [one.scores[k] for one in more], [one.member for one in more]
             for i in places.tolist():
-                found = answers_of(scores, fits, self.data.arrays[i], classes=self.classes)
+                X, seen = self.data.arrays[i], {}
+                for m in {one.member for one in more}:
+                    seen.update(self._seen(m, k, i))
+                found = answers_of(scores, fits, X, classes=self.classes, seen=seen)
                 for answer, one in zip(answers, found):
                     answer[i] = one
         candidates, known = (*self.candidates, *more), (*self.answers, *answers)
         return replace(self, candidates=candidates, answers=known)
+
+    def _seen(self, m: int, k: int, i: int) -> dict[Any, NDArray]:
+        """Return the rows of recording i that the view of a member gives, if they are known."""
+        views = self.views[m] if self.views else None
+        if views is None or views.view is None:
+            return {}
+        rows = views.known_rows(k, i)
+        return {} if rows is None else {views.fitted(k): rows}
 
     def _penalized(self, m: int, rule: Rule) -> list[Any]:
         """Return the scores of a member on all parts, with the penalties of a rule.
@@ -291,13 +294,15 @@ class CrossFit:
     def _tuned(
         self, m: int, scores: Sequence[Any], places: Sequence[NDArray], unit: str | None
     ) -> float:
-        who, parts = type(self.members[m].learner).__name__, []
-        for some in places:
-            data = self.data.subset(some)
+        who, parts, seen = type(self.members[m].learner).__name__, [], []
+        fits = list(map(id, self.scores[m]))
+        for score, some in zip(scores, places):
+            data, k = self.data.subset(some), fits.index(id(score))
             labels = [self.labels[i] for i in some]
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
-        return tuned_penalty(who, scores, parts, unit)[0]
+            seen.append([self._seen(m, k, i) for i in some.tolist()])
+        return tuned_penalty(who, scores, parts, unit, seen)[0]
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
@@ -322,61 +327,93 @@ class CrossFit:
         """The family of each candidate."""
         return [self.members[one.member].family for one in self.candidates]
 
-    def shares(self, columns: NDArray, power: float) -> NDArray[np.float64]:
-        """Compute weights of candidates, proportional to their mean loss^(−power) on recordings.
+    @cached_property
+    def products(self) -> dict[int, tuple[NDArray, NDArray]]:
+        """⟨N_m, N_l⟩ and ⟨N_m, N⟩ of all candidates, for every recording that was left out."""
+        return {
+            i: inner_products([answer[i] for answer in self.answers], self.truths[i])
+            for i in self.places.tolist()
+        }
 
-        The weight of a candidate is divided by the number of candidates in its family.
-        """
-        sizes = np.array([self.families.count(name) for name in self.families], dtype=float)
-        means = np.maximum(self.losses[:, columns].mean(axis=1), self.least)
-        values = (means.min() / means) ** power / sizes
-        return values / values.sum()
+    @cached_property
+    def name_products(self) -> dict[int, tuple[NDArray, NDArray]]:
+        """The same of names, see :func:`name_products`; empty without names."""
+        if self.codes is None or self.classes is None:
+            return {}
+        found = {}
+        for i in self.places.tolist():
+            if (self.codes[i] >= 0).any():
+                found[i] = name_products([answer[i] for answer in self.answers], self.codes[i])
+        return found
 
     def equal_shares(self) -> NDArray[np.float64]:
         """Return weights with which all families count the same."""
         sizes = np.array([self.families.count(name) for name in self.families], dtype=float)
         return 1 / sizes / np.sum(1 / sizes)
 
-    def weights(
-        self, agree: Callable[[Sequence[Partition], NDArray], Partition], powers: Sequence[float]
-    ) -> tuple[float, NDArray, dict[int, Partition]]:
-        """Choose the power of weights for which compromises have the least loss when left out.
+    def stacked(self, places: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weights that predict partitions and names of recordings best.
 
-        To try a power on a part, weights are computed from the losses on the other parts, if there
-        are any. Returns the power, the weights of the candidates, and the compromises for the
-        recordings left out.
-
-        Parameters
-        ----------
-        agree : callable
-            Computes the compromise of weighted partitions.
-        powers : sequence of float
-            The powers to try.
+        See :mod:`metriclearn.estimators.selection.stacking`.
         """
-        tried = []
-        for power in powers:
-            best: dict[int, Partition] = {}
-            for here in self.parts.left_out:
-                others = np.setdiff1d(self.places, here)
-                weights = self.shares(others if len(others) else here, power)
-                for i in here.tolist():
-                    best[i] = agree([found[i] for found in self.answers], weights)
-            total = sum(self.loss(found, self.truths[i]) for i, found in best.items())
-            tried.append((total, power, best))
-        _, power, best = min(tried, key=lambda one: one[0])
-        return power, self.shares(self.places, power), best
+        n, alike = len(self.answers), answers_alike(self.answers)
+        rho = pull(sum(map(_n_segments, (self.truths[i] for i in places))))
+        G, b = (np.sum(one, axis=0) for one in zip(*(self.products[i] for i in places.tolist())))
+        weights, names = stacked_weights(G, b, rho, alike), np.zeros(n)
+        rows = [self.name_products[i] for i in places.tolist() if i in self.name_products]
+        if rows:
+            G, b = (np.sum(both, axis=0) for both in zip(*rows))
+            named = np.flatnonzero(np.diag(G) > 0)
+            some = np.ix_(named, named)
+            names[named] = stacked_weights(G[some], b[named], rho, alike[named])
+        return weights, names
 
-    def agreement(self, weights: NDArray, name_loss: float) -> Agreement:
+    def consensus(
+        self, name_loss: float, *, uniform: bool = False
+    ) -> tuple[Agreement, NDArray[np.float64], dict[int, Partition]]:
+        """Weigh the candidates.
+
+        For a recording that was left out, the weights come from the recordings of other parts, if
+        there are any. Returns the agreement of all models, the weights of candidates, and the
+        compromises for the recordings left out.
+        """
+
+        def weights(places: NDArray) -> tuple[NDArray, NDArray]:
+            found, names = self.stacked(places)
+            return (self.equal_shares(), names) if uniform else (found, names)
+
+        best = {}
+        for here in self.parts.left_out:
+            others = np.setdiff1d(self.places, here)
+            shares, names = weights(others if len(others) else here)
+            kept = _kept(shares, names)
+            for i in here.tolist():
+                found = [self.answers[c][i] for c in kept]
+                form = ConsensusForm(found, shares[kept], name_loss, names[kept])
+                best[i] = best_consensus(form.shifted(SHIFT))
+        shares, names = weights(self.places)
+        return self.agreement(shares, name_loss, names, SHIFT), shares, best
+
+    def agreement(
+        self,
+        weights: NDArray,
+        name_loss: float,
+        name_weights: NDArray | None = None,
+        shift: float = 0.0,
+    ) -> Agreement:
         """Return the agreement of the scores of all parts, with weights of the candidates."""
-        n = len(self.models[0])
-        scores = [score for candidate in self.candidates for score in candidate.scores]
+        n, names = self.n_fits, weights if name_weights is None else name_weights
+        kept = _kept(weights, names)
+        some = [self.candidates[c] for c in kept]
         return Agreement(
-            scores,
-            [one.member * n + part for one in self.candidates for part in range(n)],
-            [name for name in self.families for _ in range(n)],
-            np.repeat(weights / n, n),
+            [score for candidate in some for score in candidate.scores],
+            [one.member * n + part for one in some for part in range(n)],
+            [self.families[c] for c in kept for _ in range(n)],
+            np.repeat(weights[kept] / weights[kept].sum() / n, n),
             self.classes,
             name_loss,
+            np.repeat(names[kept] / n, n),
+            shift,
         )
 
     @property
@@ -386,7 +423,7 @@ class CrossFit:
 
     def named(self, m: int) -> str:
         """Return the family of a member, and how its learner differs from others of the family."""
-        family, learner = self.members[m]
+        family, learner, *_ = self.members[m]
         others = [one.learner for one in self.members if one.family == family]
         return f"{family} {_differs(learner, others)}".strip()
 
@@ -400,6 +437,8 @@ class CrossFit:
             models=[*self.models, *other.models],
             candidates=(*self.candidates, *more),
             answers=(*self.answers, *other.answers),
+            late=(*self.late, *other.late),
+            views=(*self.views, *other.views),
         )
 
     def group_losses(self) -> NDArray[np.float64]:
@@ -437,6 +476,73 @@ class CrossFit:
             if candidate.member == self.candidates[chosen].member:
                 chosen = c if is_better(losses[c], losses[chosen]) else chosen
         return chosen
+
+
+def fitted_table(
+    runner: Fits,
+    given: Given,
+    parts: Parts,
+    classes: NDArray | None,
+    rules: Callable[[CrossFit, int], Sequence[Rule]],
+    members: list[Member],
+) -> CrossFit:
+    """Fit members to all parts, those with equal views together, and add candidates by rules.
+
+    After an interruption, the members that are finished are kept, and a warning says so.
+    """
+    codes, table, error, late = None, None, None, list[str]()
+    if classes is not None:
+        codes, _ = read_names(runner.who, given.labels, given.data, given.truths, classes)
+    labels = Labels(given.truths, codes, classes)
+    each = [([given.labels[i] for i in p], given.groups[p]) for p in parts]
+    with runner.bar(members, len(parts)) as bar:
+        for group in by_view(members):
+            views = PartViews(group[0].view, parts, given.data.arrays, labels)
+            try:
+                kept, models, missing = runner.run(group, each, views, bar, table is None)
+                late += missing
+                if not kept:
+                    continue
+                more = CrossFit.of(given, kept, models, parts, classes, views).with_rules(rules)
+            except KeyboardInterrupt:
+                if table is None:
+                    raise
+                warnings.warn(
+                    f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
+                    "that are finished are used.",
+                    stacklevel=5,
+                )
+                break
+            except ValueError as failed:
+                if not runner.may_fail:
+                    raise
+                error = failed
+                continue
+            views.forget_rows()
+            table = more if table is None else table.joined(more)
+    if table is None:
+        assert error is not None
+        raise error
+    named = any(one.classes is not None for row in table.scores for one in row)
+    return (
+        replace(table, late=tuple(late))
+        if named
+        else replace(table, late=tuple(late), classes=None, codes=None)
+    )
+
+
+def _kept(weights: NDArray, names: NDArray) -> NDArray[np.int64]:
+    """Return the candidates whose weights are not negligible."""
+    large = [one > _NEGLIGIBLE * one.max(initial=0.0) for one in (weights, names)]
+    return np.flatnonzero(large[0] | large[1])
+
+
+def _n_segments(truth: Any) -> int:
+    """Count labeled segments and annotated regions, or clusters."""
+    if isinstance(truth, np.ndarray):
+        return int(truth.max()) + 1
+    segments = sum(len(ends) for _, ends in known_stretches(truth))
+    return segments + len(needing_a_change(truth))
 
 
 def standard_error(values: NDArray) -> float:
@@ -532,108 +638,6 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
             f"{n - 1} and each at most once, got {shown(left_out)}."
         )
     return folds
-
-
-class Fits(NamedTuple):
-    """How members are fitted.
-
-    Attributes
-    ----------
-    who : str
-        The name in front of the progress bar.
-    may_fail : bool
-        Whether a member is dropped if a fit fails. Some families need more names, or more
-        recordings, than a part has.
-    seconds : float or None
-        Time limit of all fits. Each stops after a twentieth, and no member is begun after two
-        thirds, except the first.
-    begun : float
-        When this time began, by ``time.monotonic()``.
-    n_jobs : int or None
-        Number of fits that run at the same time, as in joblib.
-    verbose : bool or None
-        Show a progress bar always, never, or in a terminal (None).
-    """
-
-    who: str
-    may_fail: bool = False
-    seconds: float | None = None
-    begun: float = 0.0
-    n_jobs: int | None = None
-    verbose: bool | None = None
-
-    def run(
-        self,
-        members: Sequence[Member],
-        parts: Sequence[tuple[Sequence[Any], Sequence[Any], NDArray]],
-    ) -> tuple[list[Member], list[list[Any]], tuple[str, ...]]:
-        """Fit every member to every part, given as (data sets, labels, groups).
-
-        Returns the members that could be fitted, their models, and the families of those for which
-        there was no time.
-        """
-        stores = [FittedViews() for _ in parts]
-        calls = [
-            joblib.delayed(self._fitted)(member.learner, part, store, m == 0)
-            for m, member in enumerate(members)
-            for part, store in zip(parts, stores)
-        ]
-        hidden = None if self.verbose is None else not self.verbose
-        fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
-        # Warnings would recur in every part. The filter applies to all threads.
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            models = list(tqdm(fits, self.who, len(calls), disable=hidden))
-        rows = [models[i : i + len(parts)] for i in range(0, len(models), len(parts))]
-        failed = [[one for one in row if isinstance(one, (ValueError, _Late))] for row in rows]
-        kept = [m for m, some in enumerate(failed) if not some]
-        if not kept:
-            raise next(one for some in failed for one in some)
-        late = [members[m].family for m, some in enumerate(failed) if _Late in map(type, some)]
-        return [members[m] for m in kept], [rows[m] for m in kept], tuple(late)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there is no time to begin with another member."""
-        return self.seconds is not None and time.monotonic() - self.begun > 2 / 3 * self.seconds
-
-    def _fitted(self, member: Any, part: Any, views: FittedViews, is_first: bool) -> Any:
-        """Fit a copy of a member to a part of the recordings."""
-        if self.is_over and not is_first:
-            return _Late()
-        arrays, labels, groups = part
-        learner = clone(member)
-        given = learner.get_params(deep=False)
-        for name, value in (("verbose", False), ("n_jobs", 1)):
-            if name in given:
-                learner.set_params(**{name: value})
-        if self.seconds is not None and "callbacks" in given:
-            limit = TimeLimit(self.seconds / 20)
-            learner.set_params(callbacks=[*given["callbacks"], limit])
-        several = len(np.unique(groups)) > 1 and has_fit_parameter(learner, "groups")
-        options: dict[str, Any] = {"groups": groups} if several else {}
-        fit = learner.fit
-        if hasattr(learner, "fit_among"):
-            fit, options = learner.fit_among, {**options, "views": views}
-        try:
-            model = fit(arrays, labels, **options)
-        except ValueError as error:
-            if self.may_fail:
-                return error
-            raise
-        if is_interrupted(model):
-            raise KeyboardInterrupt
-        if self.seconds is not None and "callbacks" in given:
-            model.set_params(callbacks=given["callbacks"])
-        return model
-
-
-class _Late(Exception):
-    """There was no time to fit a member."""
-
-
-def is_interrupted(model: Any) -> bool:
-    """Tell whether a fit was interrupted. A comparison that was interrupted chooses nothing."""
-    return getattr(getattr(model, "solution_", None), "reason", "") == "interrupted"
 
 
 def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:

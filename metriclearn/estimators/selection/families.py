@@ -2,99 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.linear import PrincipalComponents
-from metriclearn.estimators.learners.named import NamedSegmentLearner
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.selection.fits import Member
 from metriclearn.running.parameters import Needs
 from metriclearn.solvers.bundle import BundleDual
-from metriclearn.solvers.mahalanobis import FullMetric
-from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
-from metriclearn.views.posteriors import Posteriors
-from metriclearn.views.whiten import Metric
+from metriclearn.solvers.regularizers import L1
+from metriclearn.views.chain import Chain
+from metriclearn.views.own_scale import OwnScale
+from metriclearn.views.posteriors import ExpectedBoundaries, Posteriors
+from metriclearn.views.windows import Windows
 
-
-class Family(NamedTuple):
-    """A learner, the name of its regularization parameter, and values to try for this parameter.
-
-    The first value is the best one in most cases.
-    """
-
-    learner: Any
-    parameter: str
-    strengths: Sequence[float]
-
-
-_STRENGTH = "regularizer__strength"
-# From simple to complex.
-FAMILIES: Mapping[str, Family] = {
-    "diagonal, L1": Family(ChangePointMetricLearner(), _STRENGTH, (1e-3, 1e-2, 1e-4)),
-    "diagonal, squared norm": Family(
-        ChangePointMetricLearner(regularizer=SquaredFrobenius()), _STRENGTH, (1e-2, 1e-1, 1.0)
-    ),
-    "full, trace": Family(
-        ChangePointMetricLearner(FullMetric(), Trace()), _STRENGTH, (1e-2, 3e-3, 1e-1)
-    ),
-    "full, squared norm": Family(
-        ChangePointMetricLearner(FullMetric(), SquaredFrobenius()),
-        _STRENGTH,
-        (1e-1, 1.0, 1e-2, 10.0),
-    ),
-    "towards principal components": Family(
-        WhitenedMetricLearner(
-            FullMetric(),
-            solver=BundleDual(tolerance=1e-3, max_rounds=200),
-            view=Metric(PrincipalComponents(20)),
-            toward=1e-2,
-            retune=True,
-        ),
-        "toward",
-        (1e-2, 1e-1, 1e-3),
-    ),
-    "whitened": Family(WhitenedMetricLearner(), _STRENGTH, (10.0, 1.0, 100.0)),
-}
+# What members are fitted with, by the names of families. The first members bring most in little
+# time; a fit with a time limit leaves out the last ones. Costs were measured on raw tables.
+_TREES = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
+_LINEAR = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200))
+_SOLVER = BundleDual(tolerance=1e-2)
+_DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
+_WHITENED = WhitenedMetricLearner(solver=_SOLVER)
+_FEW = 40  # with more columns, windows are for classifiers only
 
 
 def default_members(
-    named: bool = False, partial: bool = False, context: int = 4
-) -> dict[str, list[Any]]:
-    """Return the families at all their strengths.
+    classes: NDArray | None = None, n_features: int = 1, alone: bool = False
+) -> dict[str, list[Member]]:
+    """Return the members that a Segmenter fits if none are given.
 
     Parameters
     ----------
-    named : bool
-        Whether to add learners of names. All that read the same classifier share it.
-    partial : bool
-        Whether to include only learners that can learn from partial labels.
-    context : int
-        Number of neighbors on each side that classifiers read.
+    classes : array (C,), optional
+        The sorted labels, if they are names, which classifiers predict.
+    n_features : int
+        Number of columns of the recordings.
+    alone : bool
+        Whether every row stands alone, because rows before it may be left out.
     """
-    members = {
-        name: [
-            clone(family.learner).set_params(**{family.parameter: strength})
-            for strength in family.strengths
-        ]
-        for name, family in FAMILIES.items()
-        if not partial or family.learner.view is None
-    }
-    if named:
-        linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
-        forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
-        frobenius = SquaredFrobenius(0.1)
-        for name, classifier in (("logistic", linear), ("forest", forest)):
-            view = Posteriors(classifier, context, n_folds=3)
-            members[f"{name}, Viterbi"] = [Viterbi(view, penalty=4.0)]
-            members[f"{name}, named"] = [NamedSegmentLearner(regularizer=frobenius, emissions=view)]
+
+    def heads(name: str, view: Any, cost: float, viterbi: bool = False) -> dict[str, list[Member]]:
+        learners = {"diagonal": _DIAGONAL, "whitened": _WHITENED}
+        if viterbi:
+            learners = {"Viterbi": Viterbi(None, classes=classes), **learners}
+        return {
+            f"{name}, {head}": [Member(f"{name}, {head}", learner, view, cost)]
+            for head, learner in learners.items()
+        }
+
+    def in_own_scale(*views: Any) -> Any:
+        return Chain([OwnScale(), *views])
+
+    members = {**heads("scaled", None, 1.0)}
+    if not alone:
+        sides = Windows(sides=True)
+        boundaries = ExpectedBoundaries(_TREES, n_folds=1, every=None)
+        name = "expected boundaries, {}, diagonal"
+        for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
+            key = name.format(scale)
+            members[key] = [Member(key, _DIAGONAL, view, 3.0)]
+        if classes is not None:
+            for kind, classifier in (("trees", _TREES), ("logistic", _LINEAR)):
+                view = Posteriors(classifier, context=0, n_folds=1, every=None)
+                members |= heads(f"{kind}, scaled", Chain([sides, view]), 2.0, True)
+                if kind == "trees":
+                    members |= heads(f"{kind}, own scale", in_own_scale(sides, view), 2.0, True)
+    elif classes is not None:
+        view = Posteriors(_TREES, context=0, n_folds=1, every=None)
+        members |= heads("trees, scaled", view, 2.0, True)
+    members |= heads("own scale", OwnScale(), 1.0)
+    if not alone and n_features <= _FEW:
+        members |= heads("windows, scaled", Windows(), 2.0)
+        members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
     return members
 
 
