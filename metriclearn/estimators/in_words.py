@@ -35,6 +35,7 @@ def in_words(model: Any) -> dict[str, str]:
             f"{checked.tolerance:.3g} s, "
             + ("none predicted" if none else f"{checked.right:.0%} of predictions right")
         )
+    members = _table(model)
     return {
         "labels": ", ".join(model.labels_)
         or "none, only boundaries (to learn classes, give segments of the same kind the same "
@@ -45,21 +46,32 @@ def in_words(model: Any) -> dict[str, str]:
         "boundaries found": found,
         "validation loss": loss,
         "learner": _learner(model),
+        **({"members": members} if members else {}),
         "heaviest features": ", ".join(str(names[i]) for i in order if weights[i] > 0),
     }
 
 
 def _learner(model: Any) -> str:
-    """Describe the only model, or the weights of families."""
+    """Describe the only model, or count the models."""
     learner, agreement = model.learner_, model.agreement_
     if hasattr(learner, "solution_"):
         return (
             f"metric of rank {len(learner.components_)}, penalty per segment "
             f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}"
         )
-    weights = dict.fromkeys(agreement.families, 0.0)
-    for name, weight in zip(agreement.families, agreement.weights):
-        weights[name] += weight
-    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
-    families = "; ".join(f"{name} {weight:.0%}" for name, weight in ordered)
-    return counted(len(agreement.scores), "model") + " that agree: " + families
+    return f"{counted(len(agreement.scores), 'model')} that agree"
+
+
+def _table(model: Any) -> str:
+    """Write a table of families: weight, loss on recordings left out, seconds; and baselines."""
+    if not model.shares_:
+        return ""
+    lines = ["weight   loss  seconds"]
+    for one in model.shares_:
+        lines.append(f"{one.weight:6.0%} {one.loss:6.2f} {one.seconds:8.1f}  {one.family}")
+    if (checked := model.validation_) is not None:
+        lines.append(f"{'':6s} {checked.loss:6.2f} {'':8s}  all together")
+        plain = {"Euclid": checked.euclidean, "equal cuts": checked.equal_cuts}
+        for name, loss in {**plain, "one segment": checked.one_segment}.items():
+            lines.append(f"{'':6s} {loss:6.2f} {'':8s}  {name}")
+    return "\n".join(lines)

@@ -62,7 +62,12 @@ from metriclearn.estimators.selection.fits import (
     Parts,
     is_interrupted,
 )
-from metriclearn.estimators.selection.validation import Validation, validation_of
+from metriclearn.estimators.selection.validation import (
+    Share,
+    Validation,
+    shares_of_families,
+    validation_of,
+)
 from metriclearn.estimators.unlabeled import labeled, note_texts
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.named_segments import NamedPartition
@@ -85,6 +90,7 @@ from metriclearn.views.gaps import LeaveOut, restriction
 from metriclearn.views.plain import fit_view, rows_of
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
+from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
     "segmenters", lambda one: isinstance(one, Member) or is_segmenter(one), optional=True
@@ -186,6 +192,8 @@ class Segmenter(AgreementSegmenter):
         How often boundaries of ``left_out_`` were true.
     choice_ : Choice or None
         The candidates that were compared with ``combine="best"``; it can be printed.
+    shares_ : list of Share
+        For each family, its loss on recordings left out, its weight and the seconds of its fits.
     validation_ : Validation or None
         Losses on the recordings left out, with those of simple baselines.
     classes_ : array (C,) or None
@@ -240,6 +248,7 @@ class Segmenter(AgreementSegmenter):
     agreement_: Agreement = field(init=False)
     learner_: Any = field(init=False)
     choice_: Choice | None = field(init=False)
+    shares_: list[Share] = field(init=False)
     validation_: Validation | None = field(init=False)
     row_names_: RowNames | None = field(init=False)
 
@@ -247,7 +256,14 @@ class Segmenter(AgreementSegmenter):
     cross_fit_ = cast("CrossFit | None", None)
     left_out_ = cast("Mapping[int, Partition]", MappingProxyType({}))
 
-    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: ArrayLike | None = None,
+        *,
+        time_limit: float | None = None,
+    ) -> Self:
         """Fit all members to parts of the recordings, and combine them or choose one.
 
         Parameters
@@ -260,9 +276,14 @@ class Segmenter(AgreementSegmenter):
         groups : array (N,), optional
             Group of every recording, such as the user who recorded it. All recordings of a group
             are left out together. By default every recording is a group.
+        time_limit : float, optional
+            Seconds for this fit; by default ``seconds``. What was left out is noted.
         """
         check_parameters(self)
         fitted = copy.copy(self)
+        if time_limit is not None:
+            Positive().check(type(self).__name__, "time_limit", time_limit)
+            fitted.seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
@@ -280,6 +301,7 @@ class Segmenter(AgreementSegmenter):
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         if not varies.all():
             note_constant(fitted, varies)
+        fitted.seconds = self.seconds
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
@@ -420,6 +442,7 @@ class Segmenter(AgreementSegmenter):
             model = table.models[member][-1]
             seen = table.members[member].view is None
             self._keep_one(model if seen else Scored(score, self.n_features_in_), score)
+            self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
             self._know(table, given.truths, answers, np.ones(1))
         else:
             self._combine(table, loss)
@@ -430,7 +453,14 @@ class Segmenter(AgreementSegmenter):
         """Compute the weights of models on the recordings left out."""
         uniform = self.combine == "uniform"
         self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
+        self.shares_ = shares_of_families(table, weights)
         self._know(table, table.truths, table.answers, weights)
+        if table.late:
+            warnings.warn(
+                f"there was no time for {counted(len(table.late), 'member')}: "
+                f"{', '.join(dict.fromkeys(table.late))}; allow more seconds.",
+                stacklevel=5,
+            )
 
     def _know(
         self, table: CrossFit, truths: Sequence[Any], answers: Sequence[Any], weights: NDArray
@@ -491,6 +521,7 @@ class Segmenter(AgreementSegmenter):
         """Forget what an earlier fit has learned."""
         self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
         self.view_ = self.row_names_ = None
+        self.shares_ = []
         self.left_out_, self.trained_on_ = {}, []
         self.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
 
@@ -505,7 +536,11 @@ class Segmenter(AgreementSegmenter):
         members = self.members
         behind = self.view_ is not None and hasattr(self.view_, "kept")
         if members is None:
-            made = default_members(classes, given.data.arrays[0].shape[1], alone=behind)
+            window = None
+            if self.for_streams:
+                window = max(2, int(8 * typical_length(self, given.truths)))
+            n_features = given.data.arrays[0].shape[1]
+            made = default_members(classes, n_features, behind, window)
             return [member for family in made.values() for member in family]
         if not isinstance(members, Mapping):
             members = {"learner": [members]}

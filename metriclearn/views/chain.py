@@ -145,7 +145,7 @@ class Chain(_Composed):
     @property
     def reach(self) -> tuple[int, int] | None:
         """The sum of the reaches of the views; None if that of one is None."""
-        reaches = [view.reach for view in self.views]
+        reaches = [view.reach for view in getattr(self, "views_", self.views)]
         return None if None in reaches else (sum(r[0] for r in reaches), sum(r[1] for r in reaches))
 
     @property
@@ -227,7 +227,7 @@ class Union(_Composed):
     @property
     def reach(self) -> tuple[int, int] | None:
         """The largest reach of the views; None if that of one is None."""
-        reaches = [view.reach for view in self.views]
+        reaches = [view.reach for view in getattr(self, "views_", self.views)]
         return None if None in reaches else (max(r[0] for r in reaches), max(r[1] for r in reaches))
 
     @property

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import check_scale
+from metriclearn.running.parameters import OneOf, Whole, check_scale
 from metriclearn.views.plain import PlainView
+from metriclearn.views.windows import window_moments
 
 
+@dataclass(eq=False, repr=False)
 class OwnScale(PlainView):
     """Standardize every column of a recording: subtract its mean, divide by its standard deviation.
 
     Standardized recordings by different microphones and cameras are comparable. A constant column
     becomes zero. Nothing is learned: every recording has a separate scale. O(TP).
+
+    Parameters
+    ----------
+    window : int, optional
+        Number of rows, up to and with the present one, that give its mean and deviation. A view
+        with a window can follow a stream. By default all rows of the recording count.
 
     Raises
     ------
@@ -32,11 +43,23 @@ class OwnScale(PlainView):
     [[-1.0], [1.0]]
     """
 
-    reach = None
+    window: Annotated[int | None, OneOf(None, Whole(2))] = None
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """The rows of the window before a row; None without a window."""
+        return None if self.window is None else (self.window - 1, 0)
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Standardize one recording."""
         check_scale(type(self).__name__, X)
+        if self.window is not None:
+            T = len(X)
+            means, scatters = window_moments(np.ascontiguousarray(X), self.window)
+            counts = np.minimum(np.arange(T) + 1, self.window)[:, None]
+            scale = np.sqrt(scatters[1 : T + 1] / counts)
+            flat = scale <= 1e-9 * np.maximum(np.abs(means[1 : T + 1]), 1e-9)
+            return np.where(flat, 0.0, (X - means[1 : T + 1]) / np.where(flat, 1.0, scale))
         centered = X - X.mean(axis=0)
         scale = centered.std(axis=0)
         # rounding leaves constant columns a deviation of about 1e-16 of their size

@@ -425,7 +425,10 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
 
 def _print(lines: Mapping[str, str]) -> None:
     for title, text in lines.items():
-        print(f"{title + ':':21} {text}")
+        first, *more = text.split("\n")
+        print(f"{title + ':':21} {first}")
+        for line in more:
+            print(f"{'':21} {line}")
 
 
 def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> None:

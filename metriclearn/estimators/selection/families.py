@@ -34,7 +34,10 @@ _FEW = 40  # with more columns, windows are for classifiers only
 
 
 def default_members(
-    classes: NDArray | None = None, n_features: int = 1, alone: bool = False
+    classes: NDArray | None = None,
+    n_features: int = 1,
+    alone: bool = False,
+    window: int | None = None,
 ) -> dict[str, list[Member]]:
     """Return the members that a Segmenter fits if none are given.
 
@@ -46,6 +49,9 @@ def default_members(
         Number of columns of the recordings.
     alone : bool
         Whether every row stands alone, because rows before it may be left out.
+    window : int, optional
+        Rows that give the scale of a recording while it arrives. Views of the whole recording are
+        left out.
     """
 
     def heads(name: str, view: Any, cost: float, viterbi: bool = False) -> dict[str, list[Member]]:
@@ -58,16 +64,16 @@ def default_members(
         }
 
     def in_own_scale(*views: Any) -> Any:
-        return Chain([OwnScale(), *views])
+        return Chain([OwnScale(window), *views])
 
     members = {**heads("scaled", None, 1.0)}
     if not alone:
         sides = Windows(sides=True)
         boundaries = ExpectedBoundaries(_TREES, n_folds=1, every=None)
-        name = "expected boundaries, {}, diagonal"
         for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
-            key = name.format(scale)
-            members[key] = [Member(key, _DIAGONAL, view, 3.0)]
+            if window is None:  # the number of boundaries so far reads the whole recording
+                key = f"expected boundaries, {scale}, diagonal"
+                members[key] = [Member(key, _DIAGONAL, view, 3.0)]
         if classes is not None:
             for kind, classifier in (("trees", _TREES), ("logistic", _LINEAR)):
                 view = Posteriors(classifier, context=0, n_folds=1, every=None)
@@ -77,7 +83,7 @@ def default_members(
     elif classes is not None:
         view = Posteriors(_TREES, context=0, n_folds=1, every=None)
         members |= heads("trees, scaled", view, 2.0, True)
-    members |= heads("own scale", OwnScale(), 1.0)
+    members |= heads("own scale", OwnScale(window), 1.0)
     if not alone and n_features <= _FEW:
         members |= heads("windows, scaled", Windows(), 2.0)
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)

@@ -35,7 +35,8 @@ class Member(NamedTuple):
         Turns recordings into the rows that the learner sees. All members with the same view share
         it. If it is fitted to labels, its ``n_folds`` is 1, because whole parts are held out.
     cost : float
-        The time of a fit, relative to that of other members.
+        The time of a fit, relative to that of other members; after the fits, the processor seconds
+        of all of them. The first member with a view pays for this view.
 
     See Also
     --------
@@ -241,7 +242,7 @@ class Fits:
     def bar(self, members: Sequence[Member], n_parts: int) -> Any:
         """Make a progress bar, which counts what fits cost."""
         hidden = None if self.verbose is None else not self.verbose
-        form = "{desc} {percentage:3.0f}% |{bar}| {elapsed} of about {remaining} more"
+        form = "{desc} {percentage:3.0f}% |{bar}| {elapsed}, about {remaining} to go"
         total = n_parts * sum(member.cost for member in members)
         return tqdm(desc=self.who, total=total, disable=hidden, bar_format=form)
 
@@ -261,12 +262,16 @@ class Fits:
         """
         stores, open_ = [FittedViews() for _ in parts], Counter[int]()
 
+        seconds = np.zeros(len(members))
+
         def fitted(k: int, m: int) -> Any:
+            begun = time.thread_time()
             try:
                 if self.is_over and not (first and m == 0):
                     return _Late()
                 return self._fitted(members[m].learner, parts[k], views, k, stores[k])
             finally:
+                seconds[m] += time.thread_time() - begun
                 open_[k] += 1
                 if open_[k] == len(members):
                     views.forget(k)
@@ -285,7 +290,8 @@ class Fits:
         kept = [m for m, some in enumerate(failed) if not some]
         if not kept and not late:
             raise next(one for some in failed for one in some)
-        return [members[m] for m in kept], [rows[m] for m in kept], tuple(late)
+        timed = [members[m]._replace(cost=float(seconds[m])) for m in kept]
+        return timed, [rows[m] for m in kept], tuple(late)
 
     @property
     def is_over(self) -> bool:

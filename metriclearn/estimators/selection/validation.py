@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import typical_tolerance
 from metriclearn.estimators.learners.equal_cuts import EqualCuts
-from metriclearn.estimators.selection.cross_fit import Parts
+from metriclearn.estimators.selection.cross_fit import CrossFit
+from metriclearn.estimators.selection.fits import Parts
 from metriclearn.indices import precision_recall
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.oracles.segmentation_path import best_penalty
@@ -53,6 +54,39 @@ class Validation:
     found: float
     right: float
     tolerance: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a family of members contributes.
+
+    Attributes
+    ----------
+    family : str
+    loss : float
+        The least mean loss of its candidates on recordings left out.
+    weight : float
+        The weight of its models in the answer.
+    seconds : float
+        Processor time of its fits, with that of a view for the first member that needs it.
+    """
+
+    family: str
+    loss: float
+    weight: float
+    seconds: float
+
+
+def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
+    """Return what each family contributes, those with the largest weight first."""
+    losses, found = table.losses[:, table.places].mean(axis=1), []
+    for family in dict.fromkeys(table.families):
+        rows = [c for c, name in enumerate(table.families) if name == family]
+        members = {table.candidates[c].member for c in rows}
+        cost = sum(table.members[m].cost for m in members)
+        weight = float(weights[rows].sum()) if len(weights) == len(losses) else 0.0
+        found.append(Share(family, float(losses[rows].min()), weight, cost))
+    return sorted(found, key=lambda one: (-one.weight, one.loss))
 
 
 def validation_of(
