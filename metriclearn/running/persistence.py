@@ -30,9 +30,9 @@ from metriclearn.running.atomic import TooLarge, check_contents, read_npz, repla
 # Raised whenever a change makes older files unreadable.
 _FORMAT = 5
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
-# Only training needs augmentations, callbacks, executors, the large paths of segmentations and of
-# strengths (path_, paths_), and the predictions for recordings that were left out (left_out_). A
-# stream computes kept_ from its other attributes.
+# Only training needs augmentations, callbacks, executors, the large paths of segmentations
+# (paths_), and the predictions for recordings that were left out (left_out_). A stream computes
+# kept_ from its other attributes.
 _LEFT_OUT = (
     "augmentations",
     "callbacks",
@@ -40,7 +40,6 @@ _LEFT_OUT = (
     "executor",
     "kept_",
     "left_out_",
-    "path_",
     "paths_",
 )
 
@@ -61,10 +60,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator to a ``.npz`` file.
 
     The loaded estimator makes the same predictions. Attributes that only training needs are not
-    stored: augmentations, callbacks, executors, ``path_`` (the regularization path of a
-    ``ChangePointMetricLearnerCV``), ``paths_`` (the segmentation paths of the training sequences of
-    a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Segmenter`` for recordings that
-    were left out).
+    stored: augmentations, callbacks, executors, ``paths_`` (the segmentation paths of the training
+    sequences of a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Segmenter`` for
+    recordings that were left out).
 
     Parameters
     ----------
