@@ -134,7 +134,7 @@ def test_one_file_of_arrays_and_json_without_pickle(tmp_path, learner) -> None:
     with np.load(path, allow_pickle=False) as file:
         arrays = dict(file)
     document = json.loads(str(arrays["metriclearn"]))
-    assert document["format"] == 5
+    assert document["format"] == 6
     assert document["version"] == ml.__version__
     assert all(array.dtype != object for array in arrays.values())
 
@@ -206,10 +206,10 @@ def test_incomplete_or_invented_contents_and_other_formats_are_refused(tmp_path,
         rewrite(path, change)
         with pytest.raises(ValueError, match=r"metriclearn\.load .*model\.npz"):
             ml.load(path)
-    for other in (4, 6):
+    for other in (5, 7):
         rewrite(path, lambda document, _, n=other: document.update(format=n, version="9.1"))
         with pytest.raises(
-            ValueError, match=rf"reads format 5, .* has format {other}; load .* metriclearn 9\.1"
+            ValueError, match=rf"reads format 6, .* has format {other}; load .* metriclearn 9\.1"
         ):
             ml.load(path)
 
