@@ -70,8 +70,6 @@ class RegularizationPath:
         Mean loss ℓ on the validation data at every strength.
     diagonal : bool
         Whether ``weights`` holds weights of features, not eigenvalues.
-    scores : list of SegmentScore or ClusterScore
-        The score of the rows that the learner's view gives, at every strength.
     """
 
     strengths: NDArray
@@ -80,7 +78,6 @@ class RegularizationPath:
     weights: NDArray
     validation_loss: NDArray | None
     diagonal: bool
-    scores: list[Any]
 
     def __len__(self) -> int:
         return len(self.strengths)
@@ -175,7 +172,6 @@ def regularization_path(
     statement = learner.stated(training)
     values = _strengths(strengths, statement.problem, ratio)
     learners: list[Any] = []
-    scores: list[Any] = []
     losses = []
     warm: Solution | None = None
     for strength in values:
@@ -190,7 +186,6 @@ def regularization_path(
         warm = learned.solution
         step.callbacks = ()
         learners.append(step)
-        scores.append(learned.score)
         if validation is not None:
             losses.append(-step.score(*validation))
         if warm.reason == "interrupted":
@@ -204,7 +199,6 @@ def regularization_path(
         np.array([_weights(statement.problem, solution) for solution in solutions]),
         np.array(losses) if losses else None,
         bool(learner.metric.polyhedral),
-        scores,
     )
 
 
