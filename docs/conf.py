@@ -102,6 +102,8 @@ MOVED = {
     "reference/metriclearn.Consensus": "metriclearn.Segmenter",
     "reference/metriclearn.RecordingSegmenter": "metriclearn.Segmenter",
     "reference/metriclearn.GapSegmenter": "metriclearn.Segmenter",
+    "reference/metriclearn.ChangePointMetricLearnerCV": "metriclearn.Segmenter",
+    "reference/metriclearn.estimators.ChangePointMetricLearnerCV": "metriclearn.Segmenter",
     "reference/metriclearn.auto_metric_learner": "metriclearn.Segmenter",
     "reference/metriclearn.ClusteringConsensus": "metriclearn.Clusterer",
     "reference/metriclearn.baselines.FrameClassifier": "metriclearn.estimators.Viterbi",

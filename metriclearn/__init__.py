@@ -37,7 +37,9 @@ import lazy_loader
 __version__ = "0.1.0"
 
 # Names of earlier versions, and what to use instead.
-_GONE = {
+GONE = {
+    "ChangePointMetricLearnerCV": "use Segmenter({'name': learners}, combine='best'), or "
+    "GridSearchCV of scikit-learn with regularizer__strength",
     "ClusteringConsensus": "use Clusterer(combine='consensus')",
     "ColumnSegmenter": "pass view=metriclearn.views.Columns(start, stop) to a learner",
     "Consensus": "use Segmenter",
@@ -54,8 +56,8 @@ _GONE = {
 # Names that moved to folders.
 MOVED = {
     "clusterers": "DPMeans EvidenceAccumulation GibbsDPMixture",
-    "estimators": "Alternation ChangePointMetricLearnerCV KnownStart PrincipalStart SegmentCounts "
-    "SegmenterStream StreamedSegments WhitenedClusteringLearner",
+    "estimators": "Alternation KnownStart PrincipalStart SegmentCounts SegmenterStream "
+    "StreamedSegments WhitenedClusteringLearner",
     "features": "ImageFeatures",
     "oracles": "Averaged BoundaryMargins ChangePoints ConstrainedChangePoints LocalSearch "
     "SpectralRelaxation SummedArea best_penalty boundary_margins segmentation_path",
@@ -72,10 +74,10 @@ _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     homes = [folder for folder, names in MOVED.items() if name in names.split()]
-    if name in _GONE or homes:
+    if name in GONE or homes:
         from metriclearn.running.extras import gone
 
-        remedy = _GONE[name] if name in _GONE else f"use metriclearn.{homes[0]}.{name}"
+        remedy = GONE[name] if name in GONE else f"use metriclearn.{homes[0]}.{name}"
         raise gone(f"metriclearn has no {name} any more; {remedy}.")
     return _loaded(name)
 

@@ -229,9 +229,6 @@ add_all(
         "penalty of the boundary": lambda: CPL(
             penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((3, 8)),), nonnegative=True)
         ),
-        "strength by cross-validation": lambda: ml.estimators.ChangePointMetricLearnerCV(
-            strengths=4, cv=2
-        ),
         "whitened, penalty tuned": lambda: ml.WhitenedMetricLearner(
             view=ml.views.Whiten(0.3, 4), retune=True
         ),
@@ -537,9 +534,6 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "candidates": lambda m: m.choice_.names,
     "losses of candidates": lambda m: m.choice_.losses,
     "chosen": lambda m: m.choice_.chosen,
-    "strengths": lambda m: m.strengths_,
-    "strength": lambda m: m.strength_,
-    "losses of strengths": lambda m: m.loss_path_,
     "losses of scales": lambda m: m.losses_,
     "length": lambda m: m.length_,
     "epochs": lambda m: [m.history_, m.best_epoch_],

@@ -158,11 +158,13 @@ class Annotator(BaseEstimator):
                 partitions = [Partition.from_runs(partitions[0].labels[cut]) for cut in cuts]
                 pieces = [pieces[0][cut] for cut in cuts]
             weights = {}
-            if has_fit_parameter(learner, "sample_weight"):
+            if has_fit_parameter(getattr(learner, "estimator", learner), "sample_weight"):
                 weights["sample_weight"] = list(map(len, pieces))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # few answers may hold no change
-                self.learners_.append(learner.fit(pieces, partitions, **weights))
+                learner = learner.fit(pieces, partitions, **weights)
+            learner = getattr(learner, "best_estimator_", learner)  # of a search of strengths
+            self.learners_.append(learner)
         return self
 
     def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:

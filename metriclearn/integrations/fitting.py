@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn import ChangePointMetricLearner
+from metriclearn import Segmenter
 from metriclearn.baselines import BayesianCriterion, Euclidean, TunedSegmenter
 from metriclearn.running import Of, OneOf, Real
 
-_LEARNER = Of("predict", "ChangePointMetricLearner()", optional=True)
+_LEARNER = Of("predict", "Segmenter()", optional=True)
 _PENALTY = OneOf(None, Real())
 
 
@@ -27,9 +27,9 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     Parameters
     ----------
     adapter : object with the attributes ``learner`` and ``penalty``
-        ``learner`` is a segmenter of metriclearn, by default
-        :class:`~metriclearn.ChangePointMetricLearner` with default parameters. ``penalty`` ≥ 0 is
-        used if there are neither labels nor a fitted learner. This is the penalty of a segment in
+        ``learner`` is a segmenter of metriclearn, by default a :class:`~metriclearn.Segmenter` that
+        can follow streams. ``penalty`` ≥ 0 is used if there are neither labels nor a fitted
+        learner. This is the penalty of a segment in
         units of squared standard deviations, by default the penalty of the BIC.
     arrays : sequence of (T_i, P) arrays
     labels : sequence of (T_i,) labels, optional
@@ -44,7 +44,8 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     _LEARNER.check(type(adapter).__name__, "learner", learner)
     _PENALTY.check(type(adapter).__name__, "penalty", penalty)
     if labels is not None:
-        return clone(ChangePointMetricLearner() if learner is None else learner).fit(arrays, labels)
+        wanted = Segmenter(for_streams=True) if learner is None else clone(learner)
+        return wanted.fit(arrays, labels)
     if learner is not None:
         try:
             check_is_fitted(learner)

@@ -76,7 +76,7 @@ class MetricChangePointDetector(BaseDetector):
                     f"lacks {sorted(map(str, different))[:5]}; name the instances in the first "
                     "level of the index, and give a series without changes the event 0."
                 )
-            names = isinstance(self.learner, _NAMED)
+            names = self.learner is None or isinstance(self.learner, _NAMED)
             labels = [
                 labels_of(who, events[name], len(part), names) for name, part in series.items()
             ]
@@ -165,9 +165,9 @@ class MetricSegmenter(MetricChangePointDetector):
 
     Only the prediction differs from :class:`MetricChangePointDetector`. The column ``"ilocs"`` of a
     prediction holds the segments as intervals closed on the left. The column ``"labels"`` holds the
-    numbers of the segments. A :class:`~metriclearn.NamedSegmentLearner`, a
-    :class:`~metriclearn.estimators.Viterbi` or a :class:`~metriclearn.Segmenter` learns the names
-    of intervals from the column ``"labels"`` of y, and predicts names instead of numbers.
+    numbers of the segments. A :class:`~metriclearn.Segmenter` (the default), a
+    :class:`~metriclearn.NamedSegmentLearner` or a :class:`~metriclearn.estimators.Viterbi` learns
+    the names of intervals from the column ``"labels"`` of y, and predicts names, not numbers.
 
     Parameters
     ----------

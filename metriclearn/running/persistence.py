@@ -6,7 +6,6 @@ import hashlib
 import json
 import numbers
 import os
-import pkgutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,6 @@ from dataclasses import is_dataclass
 from functools import partial
 from importlib import import_module
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
@@ -28,11 +26,11 @@ import metriclearn
 from metriclearn.running.atomic import TooLarge, check_contents, read_npz, replacing
 
 # Raised whenever a change makes older files unreadable.
-_FORMAT = 5
+_FORMAT = 6
 _COMPOSED = (Pipeline, FeatureUnion)  # estimators of scikit-learn that hold others
-# Only training needs augmentations, callbacks, executors, the large paths of segmentations and of
-# strengths (path_, paths_), and the predictions for recordings that were left out (left_out_). A
-# stream computes kept_ from its other attributes.
+# Only training needs augmentations, callbacks, executors, the large paths of segmentations
+# (paths_), and the predictions for recordings that were left out (left_out_). A stream computes
+# kept_ from its other attributes.
 _LEFT_OUT = (
     "augmentations",
     "callbacks",
@@ -40,7 +38,6 @@ _LEFT_OUT = (
     "executor",
     "kept_",
     "left_out_",
-    "path_",
     "paths_",
 )
 
@@ -61,10 +58,9 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator to a ``.npz`` file.
 
     The loaded estimator makes the same predictions. Attributes that only training needs are not
-    stored: augmentations, callbacks, executors, ``path_`` (the regularization path of a
-    ``ChangePointMetricLearnerCV``), ``paths_`` (the segmentation paths of the training sequences of
-    a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Segmenter`` for recordings that
-    were left out).
+    stored: augmentations, callbacks, executors, ``paths_`` (the segmentation paths of the training
+    sequences of a ``PenaltyLearner``) and ``left_out_`` (the predictions of a ``Segmenter`` for
+    recordings that were left out).
 
     Parameters
     ----------
@@ -300,28 +296,25 @@ def _is_public(cls: type) -> bool:
 def _class_at(path: str, kind: str) -> type:
     """Find the class that a model file names by its path.
 
-    If the named module no longer has this class, all modules of metriclearn are searched. Only
-    modules of metriclearn are imported, and only estimators and dataclasses are returned. So a file
-    cannot execute anything.
+    Only modules of metriclearn are imported, and only estimators and dataclasses are returned. So a
+    file cannot execute anything.
     """
     home, _, name = path.rpartition(".")
     if composed := {cls.__name__: cls for cls in _COMPOSED}.get(name):
         return composed
-    homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
-    missing = ""
-    walk = pkgutil.walk_packages(metriclearn.__path__, "metriclearn.")
-    for module in chain(homes, (entry.name for entry in walk)):
-        try:
-            cls: Any = getattr(import_module(module), name, None)
-        except ModuleNotFoundError as error:  # an optional package that only this module imports
-            missing = str(error.name) if module == home else missing
-            continue
-        estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
-        if estimator if kind == "object" else is_dataclass(cls) and not estimator:
-            return cls
-    if missing:
-        raise ImportError(f"metriclearn.load needs the package {missing} for {name}; install it.")
-    raise ValueError(f"metriclearn has no {name} that a model file can hold")
+    try:
+        module = import_module(home) if home.startswith("metriclearn.") else None
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("metriclearn"):
+            raise ValueError(f"there is no module {home}") from error
+        raise ImportError(
+            f"metriclearn.load needs the package {error.name} for {name}; install it."
+        ) from error
+    cls: Any = getattr(module, name, None)
+    estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
+    if not (estimator if kind == "object" else is_dataclass(cls) and not estimator):
+        raise ValueError(f"metriclearn has no {path} that a model file can hold")
+    return cls
 
 
 def _decode(value: Any, parts: _Parts) -> Any:

@@ -134,11 +134,6 @@ def placed(ends: NDArray[np.int64], kept: NDArray[np.int64], n_rows: int) -> NDA
     return np.append(borders(kept)[ends[:-1] - 1], n_rows)
 
 
-def placed_labels(labels: NDArray, kept: NDArray[np.int64], n_rows: int) -> NDArray:
-    """Give each of all T rows the label of the kept row on its side of the middle of the gap."""
-    return labels[np.searchsorted(borders(kept), np.arange(n_rows), side="right")]
-
-
 class LeaveOut(PlainView):
     """Keep only the rows without a NaN.
 

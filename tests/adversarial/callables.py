@@ -179,8 +179,6 @@ GOOD: dict[str, Any] = {
     "models": [_TUNED] * 2,
     "parts": [(X, LABELS)] * 2,
     "ConsensusForm.members": [_TRUTH] * 2,
-    "ChangePointMetricLearnerCV.X": [X] * 4,
-    "ChangePointMetricLearnerCV.y": [LABELS] * 4,
     "NormalizedCutMetricLearner.solver": ml.solvers.CCCP(max_rounds=2),
     "TunedSegmenter.y": LABELS,
     "EqualCuts.y": LABELS,

@@ -161,14 +161,10 @@ def test_copies_of_streams_and_streams_of_a_segmenter_that_is_tuned(copied) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_clusterings_and_chosen_strengths_fill_gaps() -> None:
+def test_clusterings_fill_gaps() -> None:
     clusters = ml.ClusteringMetricLearner(view=views.Fill()).fit(HOLED, Y)
     assert clusters.score(HOLED, Y) > -3.0
     assert [len(one) for one in clusters.predict(HOLED, 3)] == [90] * 6
-    chosen = ml.estimators.ChangePointMetricLearnerCV(view=views.Fill(), strengths=2, cv=2).fit(
-        HOLED, Y
-    )
-    assert chosen.score(HOLED, Y) > -0.02
 
 
 class Seen(views.plain.PlainView):
@@ -186,12 +182,11 @@ class Seen(views.plain.PlainView):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_chosen_strengths_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
-    learner = ml.estimators.ChangePointMetricLearnerCV(view=Seen(), cv=2, strengths=2)
-    learner.fit(X, Y, groups=[0, 0, 1, 1, 2, 2])
+def test_learners_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
+    learner = ml.ChangePointMetricLearner(view=Seen())
+    ml.regularization_path(learner, X, Y, 2, groups=[0, 0, 1, 1, 2, 2])
     assert [0, 0, 1, 1, 2, 2] in Seen.groups
-    assert any(one is not None and len(one) == 4 for one in Seen.groups)  # of a fold
-    learner = ml.estimators.ChangePointMetricLearnerCV(cv=2, strengths=2)
+    learner = ml.ChangePointMetricLearner()
     learner.fit([pd.DataFrame(x, columns=list("abcde")) for x in X], Y).fit_states(X, Y)
     learner.fit(SIX, Y)
     assert learner.n_features_in_ == 3

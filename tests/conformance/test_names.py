@@ -7,6 +7,7 @@ import pytest
 import metriclearn as ml
 
 GONE = {
+    "ChangePointMetricLearnerCV": "GridSearchCV",
     "ClusteringConsensus": r"Clusterer\(combine='consensus'\)",
     "ColumnSegmenter": r"view=metriclearn\.views\.Columns",
     "Consensus": "Segmenter",

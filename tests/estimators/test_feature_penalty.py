@@ -203,14 +203,6 @@ def test_partial_labels() -> None:
     assert penalized.score(Xs, ys) > learner(**given).fit(XS, halves).score(Xs, ys)
 
 
-def test_strength_chosen_by_cross_validation() -> None:
-    chosen = ml.estimators.ChangePointMetricLearnerCV(
-        penalty=BOTH, strengths=3, cv=2, verbose=False, solver=ml.BundleDual()
-    ).fit(XS, YS)
-    assert chosen.loss_path_.shape == (3, 2)
-    assert chosen.feature_penalty_.coef_.any()
-
-
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [

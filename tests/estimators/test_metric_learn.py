@@ -17,7 +17,6 @@ from tests.training import XS, YS
 LEARNERS = [
     ml.ChangePointMetricLearner(),
     ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1)),
-    ml.estimators.ChangePointMetricLearnerCV(strengths=2, cv=2),
     ml.ClusteringMetricLearner(),
     ml.WhitenedMetricLearner(),
     ml.estimators.WhitenedClusteringLearner(),

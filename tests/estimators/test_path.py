@@ -1,13 +1,11 @@
-"""Warm-started paths and the learner that chooses its strength by cross-validation."""
+"""Warm-started paths of strengths."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
@@ -107,68 +105,14 @@ def test_bad_grids_are_refused(strengths, ratio) -> None:
         ml.regularization_path(ml.ChangePointMetricLearner(), XS, YS, strengths, ratio=ratio)
 
 
-def pick(values, places) -> list:
-    return [values[i] for i in places]
-
-
-def fold_loss(model, labels, j: int, rest, held) -> float:
-    """Of the learner that cross-validation fits at strength j without some of the sequences."""
-    regularizer = ml.L1(float(model.strengths_[j]))
-    fold = ml.ChangePointMetricLearner(regularizer=regularizer, solver=model.solver, verbose=False)
-    return -fold.fit(pick(XS, rest), pick(labels, rest)).score(pick(XS, held), pick(labels, held))
-
-
-def test_cross_validation_by_hand() -> None:
-    model = ml.estimators.ChangePointMetricLearnerCV(
-        solver=TIGHT, strengths=[0.2, 0.02], cv=LeaveOneOut()
-    )
-    Xs, ys = XS[:3], YS[:3]
-    model.fit(Xs, ys)
-    splits = list(LeaveOneOut().split(Xs))
-    expected = [[fold_loss(model, YS, j, *split) for split in splits] for j in range(2)]
-    np.testing.assert_allclose(model.loss_path_, expected, atol=1e-9)
-    assert model.strength_ == model.strengths_[np.argmin(model.loss_path_.mean(axis=1))]
-    alone = ml.ChangePointMetricLearner(regularizer=ml.L1(model.strength_), solver=TIGHT).fit(
-        Xs, ys
-    )
-    assert model.solution_.objective == pytest.approx(
-        alone.solution_.objective, abs=2e-6 * alone.solution_.scale
-    )
-    assert [p.tolist() for p in model.predict(XS)] == [p.tolist() for p in alone.predict(XS)]
-
-
-def test_folds_keep_groups_together_and_weights_count() -> None:
-    given = {"sample_weight": [1, 1, 1, 1, 2], "groups": [0, 0, 1, 1, 2]}
-    models = [
-        ml.estimators.ChangePointMetricLearnerCV(strengths=[0.1], solver=ROUGH, cv=cv).fit(
-            XS, YS, **given
-        )
-        for cv in (GroupKFold(3), 3, None)
-    ]
-    assert models[0].loss_path_.shape == (1, 3)
-    for model in models[1:]:
-        np.testing.assert_array_equal(model.loss_path_, models[0].loss_path_)
-
-
-def test_one_sequence_cannot_be_cross_validated() -> None:
-    with pytest.raises(ValueError, match="needs at least 2 sequences to leave some out, got 1"):
-        ml.estimators.ChangePointMetricLearnerCV().fit(XS[0], YS[0])
-
-
-@pytest.mark.parametrize("folds", [[], [([0, 1], [])], [([], [0, 1])]])
-def test_folds_need_sequences_on_both_sides(folds: list) -> None:
-    with pytest.raises(ValueError, match="needs folds with sequences to train on and to leave out"):
-        ml.estimators.ChangePointMetricLearnerCV(cv=folds).fit(XS, YS)
-
-
 @pytest.mark.parametrize(
     ("metric", "unit"), [(ml.DiagonalMetric(), "features"), (ml.FullMetric(), "eigenvalues")]
 )
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     from matplotlib.text import Text
 
-    model = ml.estimators.ChangePointMetricLearnerCV(metric, ml.Trace(), ROUGH, strengths=2, cv=2)
-    figure = model.fit(XS[:2], YS[:2]).path_.plot()
+    learner = ml.ChangePointMetricLearner(metric, ml.Trace(), ROUGH)
+    figure = ml.regularization_path(learner, XS, YS, 2, validation=(XS[:2], YS[:2])).plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
 
 
@@ -186,49 +130,10 @@ def test_an_interrupted_path_says_where_it_was() -> None:
         assert len(ml.regularization_path(learner, XS, YS, 3)) == 2
 
 
-class InterruptAt(Callback):
-    """Presses Ctrl-C in the given round of all fits."""
-
-    def __init__(self, at: float = np.inf) -> None:
-        self.at, self.rounds = at, 0
-
-    def on_round(self, progress: Any) -> None:
-        self.rounds += 1
-        if self.rounds == self.at:
-            raise KeyboardInterrupt
-
-
-def test_cross_validation_that_is_interrupted_is_whole_or_changes_nothing() -> None:
-    def model(callback: InterruptAt) -> ml.estimators.ChangePointMetricLearnerCV:
-        return ml.estimators.ChangePointMetricLearnerCV(
-            strengths=2, cv=2, solver=ROUGH, callbacks=[callback], verbose=False
-        )
-
-    counter, whole = InterruptAt(), 0
-    model(counter).fit(XS[:4], YS[:4])
-    for at in range(1, counter.rounds + 1):
-        one = model(InterruptAt(at))
-        before = dict(vars(one))
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
-            try:
-                one.fit(XS[:4], YS[:4])
-            except KeyboardInterrupt:
-                assert vars(one) == before
-                continue
-        whole += 1
-        assert len(one.path_) == len(one.strengths_) == len(one.loss_path_) == 2
-        assert any("interrupted" in str(note.message) for note in noted)
-    assert whole < counter.rounds / 3  # only in the last fit of the last path
-
-
-def masked(fraction: float) -> list[np.ndarray]:
-    return [np.where(np.arange(len(y)) < fraction * len(y), y, -1) for y in YS]
-
-
 def test_partial_labels_alternate_at_every_strength() -> None:
     """Each point of the path is what ``fit`` finds at its strength, completions included."""
-    y, strengths = masked(0.5), [1e-1, 1e-2]
+    y = [np.where(np.arange(len(y)) < len(y) / 2, y, -1) for y in YS]
+    strengths = [1e-1, 1e-2]
     learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(tolerance=1e-4), verbose=False)
     path = ml.regularization_path(learner, XS, y, strengths)
     alternations = [one.alternation_ for one in path.learners]
@@ -238,15 +143,3 @@ def test_partial_labels_alternate_at_every_strength() -> None:
         assert one.alternation_ == alone.alternation_
         np.testing.assert_allclose(one.components_, alone.components_, atol=1e-12)
         assert one.solution_.objective == one.alternation_.learned[-1]
-
-
-def test_cross_validation_with_partial_labels() -> None:
-    """Left-out sequences count with what is known of them, folds alternate on the others."""
-    y = masked(0.6)
-    model = ml.estimators.ChangePointMetricLearnerCV(
-        strengths=[1e-1, 1e-2], cv=2, verbose=False, solver=ml.BundleDual(tolerance=1e-3)
-    ).fit(XS, y)
-    assert len(model.completions_) == len(XS)
-    best = int(np.argmin(model.loss_path_.mean(axis=1)))
-    losses = [fold_loss(model, y, best, *split) for split in KFold(2).split(XS)]
-    np.testing.assert_allclose(model.loss_path_[best], losses)

@@ -91,7 +91,6 @@ REACHED: list[tuple[BaseEstimator, dict[str, float]]] = [
         ),
         {"solver__tolerance": 0.5, "solver__step_rule__relaxation": 0.25},
     ),
-    (ml.estimators.ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
     (ml.ClusteringMetricLearner(oracle=ml.oracles.Averaged()), {"oracle__search__max_passes": 7}),
     (ml.NormalizedCutMetricLearner(), {"solver__solver__max_rounds": 3}),
     (ml.WhitenedMetricLearner(), {"regularizer__strength": 0.5, "view__shrinkage": 0.3}),

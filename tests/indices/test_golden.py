@@ -13,7 +13,8 @@ import metriclearn.clusterers as clusterers
 import metriclearn.indices as indices
 from metriclearn.indices.registered import listed_indices
 from metriclearn.problem.partition import Partition
-from metriclearn.views.fourier import fourier_features, primal_svm
+from metriclearn.views.fourier import fourier_features
+from tests.views.primal_svm import primal_svm
 
 DATA = os.environ.get("METRICLEARN_DATA")
 FILE = Path(DATA).parent / "golden" / "indices.json" if DATA else None

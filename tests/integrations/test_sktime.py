@@ -45,9 +45,10 @@ def test_panels_are_learned_from_and_segmented() -> None:
     arrays, labels = labeled_series(2)
     X = pd.concat(dict(zip(names, map(pd.DataFrame, arrays))), names=["who", "time"])
     y = pd.concat(dict.fromkeys(names, CHANGES))
-    detector = MetricChangePointDetector().fit(X, y)
+    learner = ChangePointMetricLearner()
+    detector = MetricChangePointDetector(learner).fit(X, y)
     predicted = detector.predict(X)
-    expected = ChangePointMetricLearner().fit(arrays, labels)
+    expected = learner.fit(arrays, labels)
     np.testing.assert_allclose(
         detector.segmenter_.get_mahalanobis_matrix(), expected.get_mahalanobis_matrix()
     )
@@ -56,7 +57,7 @@ def test_panels_are_learned_from_and_segmented() -> None:
     marks = detector.transform(X)
     assert marks.index.equals(X.index)
     assert marks["labels"].sum() == len(predicted)
-    segmenter = MetricSegmenter().fit(X, y)
+    segmenter = MetricSegmenter(learner).fit(X, y)
     assert segmenter.predict_points(X).loc["a", "ilocs"].tolist() == [0, *CHANGES["ilocs"]]
     for segments in (detector.predict_segments(X), segmenter.predict(X)):
         assert segments.loc["b", "ilocs"].tolist() == SEGMENTS.tolist()

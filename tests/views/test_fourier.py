@@ -5,7 +5,8 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn.views.fourier import RandomFourierFeatures, primal_svm
+from metriclearn.views.fourier import RandomFourierFeatures
+from tests.views.primal_svm import primal_svm
 
 KERNELS = {
     "gaussian": lambda r: np.exp(-(r**2)),

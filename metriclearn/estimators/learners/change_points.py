@@ -327,16 +327,6 @@ class Segmentations(Task):
         return {"features": features, **partial_terms}, extra
 
 
-# Learners of mapped sequences cannot learn feature penalties.
-WITHOUT_FEATURE_PENALTY = Needs(
-    "a {name} such as ChangePointMetricLearner(), with another penalty than FeaturePenalty",
-    lambda learner: (
-        isinstance(learner, ChangePointMetricLearner)
-        and not isinstance(learner.penalty, FeaturePenalty)
-    ),
-)
-
-
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     """Cut out the stretches that constraints cover, and return each with its labels.
 

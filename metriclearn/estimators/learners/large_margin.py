@@ -181,7 +181,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         statement = self.stated(training)
         fitted, learned = self.solved(statement)
         fitted.training_losses_ = fitted.training_losses(learned.score, training)
-        report(fitted, statement.problem)
+        _report(fitted, statement.problem)
         # Attributes are set all at once, so a fit that fails or is interrupted changes nothing.
         self.__dict__ = fitted.__dict__
         return self
@@ -478,7 +478,7 @@ def minimize(
     return solution, {"start_objectives_": list(zip(map(float, task.starts), objectives))}
 
 
-def report(learner: LargeMarginLearner, problem: Problem) -> None:
+def _report(learner: LargeMarginLearner, problem: Problem) -> None:
     """Log why fitting ended, and warn if the result is degenerate or the solver stopped early."""
     solution, who, task = learner.solution_, type(learner).__name__, learner.task
     rounds = len(solution.trace.objective)

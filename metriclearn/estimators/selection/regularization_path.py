@@ -1,4 +1,4 @@
-"""Solutions for a series of strengths, and a strength chosen by cross-validation.
+"""Solutions for a series of strengths.
 
 Each solution is certified. The search for it starts from the previous solution.
 """
@@ -6,32 +6,24 @@ Each solution is certified. The search for it starts from the previous solution.
 from __future__ import annotations
 
 import copy
-import numbers
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Annotated, Any, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold, check_cv
 
-from metriclearn.estimators.data_sets import keep_features, read_data_sets
-from metriclearn.estimators.labelings import read_weights
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner, report
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.running.parameters import (
     Needs,
     Of,
     Positive,
     Real,
     Whole,
-    check_parameters,
     needs,
     real_array,
-    refuse_unknown,
-    shown,
 )
 from metriclearn.solvers.base import Problem, Solution
 
@@ -74,13 +66,10 @@ class RegularizationPath:
     weights : array (S, P)
         Weights of the features if the metric is diagonal, else eigenvalues of B in decreasing
         order. Both are in the units to which the regularizer applies.
-    validation_loss : array (S,), array (S, F) or None
-        Mean loss ℓ on the validation data at every strength. Cross-validation with F folds gives F
-        values for each strength: the mean losses on the data that each fold leaves out.
+    validation_loss : array (S,) or None
+        Mean loss ℓ on the validation data at every strength.
     diagonal : bool
         Whether ``weights`` holds weights of features, not eigenvalues.
-    scores : list of SegmentScore or ClusterScore
-        The score of the rows that the learner's view gives, at every strength.
     """
 
     strengths: NDArray
@@ -89,7 +78,6 @@ class RegularizationPath:
     weights: NDArray
     validation_loss: NDArray | None
     diagonal: bool
-    scores: list[Any]
 
     def __len__(self) -> int:
         return len(self.strengths)
@@ -102,8 +90,7 @@ class RegularizationPath:
                 "RegularizationPath needs validation data to choose a strength, got none; pass "
                 "validation=(X, y) to regularization_path."
             )
-        losses = self.validation_loss.reshape(len(self), -1)
-        return int(np.argmin(losses.mean(axis=1)))
+        return int(np.argmin(self.validation_loss))
 
     def plot(self, ax: Any = None, feature_names: Sequence[str] | None = None) -> Any:
         """Plot the weights and, if it is known, the validation loss against the strength."""
@@ -185,7 +172,6 @@ def regularization_path(
     statement = learner.stated(training)
     values = _strengths(strengths, statement.problem, ratio)
     learners: list[Any] = []
-    scores: list[Any] = []
     losses = []
     warm: Solution | None = None
     for strength in values:
@@ -200,7 +186,6 @@ def regularization_path(
         warm = learned.solution
         step.callbacks = ()
         learners.append(step)
-        scores.append(learned.score)
         if validation is not None:
             losses.append(-step.score(*validation))
         if warm.reason == "interrupted":
@@ -214,14 +199,7 @@ def regularization_path(
         np.array([_weights(statement.problem, solution) for solution in solutions]),
         np.array(losses) if losses else None,
         bool(learner.metric.polyhedral),
-        scores,
     )
-
-
-def _groups_of(groups: Any, places: NDArray) -> list[Any] | None:
-    """Return the groups of some sequences, or None if they are not in two groups."""
-    some = None if groups is None else [groups[i] for i in places]
-    return some if some is not None and len(set(some)) > 1 else None
 
 
 def _note_unfinished(solutions: Sequence[Solution], wanted: int) -> None:
@@ -263,175 +241,3 @@ def _weights(problem: Problem, solution: Solution) -> NDArray:
     values = np.linalg.eigvalsh(matrix)[::-1]
     # Eigenvalues beyond the rank are rounding.
     return np.where(np.arange(len(values)) < solution.rank, values, 0.0)
-
-
-@dataclass(eq=False, repr=False)
-class ChangePointMetricLearnerCV(ChangePointMetricLearner):
-    """Learn a metric with the strength that has the least mean loss on left-out sequences.
-
-    As in scikit-learn's ``LassoCV``, there is one path of strengths for each fold, and then one
-    path on all sequences. In a path, each fit starts from the previous solution. Folds consist of
-    whole sequences. With partial labels, each strength takes a whole fit in every fold, because the
-    completions depend on the strength. The loss is then on the labeled parts of the left-out
-    sequences only.
-
-    Parameters
-    ----------
-    strengths : int or array (S,)
-        The strengths to choose from, or their number. If it is a number, the strengths are a
-        geometric progression that begins at a strength for which L1 and trace give B = 0.
-    ratio : float
-        Ratio of the least to the greatest strength, if ``strengths`` is a number.
-    cv : int, cross-validation splitter or iterable, optional
-        As in scikit-learn. By default there are 5 folds, or one for each sequence if there are
-        fewer sequences.
-    metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
-oracle, alternation, callbacks, n_jobs, executor, verbose, view
-        As in :class:`ChangePointMetricLearner`, but the strength of the regularizer is ignored.
-
-    Attributes
-    ----------
-    strength_ : float
-        The chosen strength.
-    strengths_ : array (S,)
-        All strengths in decreasing order.
-    loss_path_ : array (S, F)
-        Mean loss ℓ on the left-out sequences of every fold.
-    path_ : RegularizationPath
-        The path on all sequences, with the losses of the folds. ``path_.plot()`` draws both. The
-        path is not saved: a loaded learner has ``strengths_``, ``loss_path_`` and ``strength_``,
-        but no ``path_``.
-    components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
-        As in :class:`ChangePointMetricLearner`, at the chosen strength.
-
-    Raises
-    ------
-    ValueError
-        As for :class:`ChangePointMetricLearner`, and for strengths or folds that cannot be used.
-
-    See Also
-    --------
-    ChangePointMetricLearner : the learner and its references.
-    regularization_path : computes one path without cross-validation.
-
-    Examples
-    --------
-    >>> from metriclearn.estimators import ChangePointMetricLearnerCV
-    >>> from metriclearn.datasets import make_change_points
-    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
-    >>> learner = ChangePointMetricLearnerCV(strengths=5, cv=3).fit(data.sequences, data.labels)
-    >>> learner.loss_path_.shape
-    (5, 3)
-    """
-
-    _: KW_ONLY
-    strengths: _Strengths = 20
-    ratio: _Ratio = 1e-3
-    cv: Any = None
-
-    def fit(
-        self,
-        X: Any = None,
-        y: Any = None,
-        sample_weight: ArrayLike | None = None,
-        groups: Any = None,
-        **unknown: Any,
-    ) -> Self:
-        """Choose the strength on left-out sequences, then learn from all sequences.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            At least two sequences, see :meth:`ChangePointMetricLearner.fit`.
-        groups : array (N,), optional
-            Group of every sequence. All sequences of a group are in the same fold. If ``cv`` is a
-            splitter, the splitter must use the groups.
-        """
-        if unknown:
-            refuse_unknown(self, unknown)
-        check_parameters(self)
-        who = type(self).__name__
-        data = read_data_sets(who, X, missing=getattr(self.view, "missing", False))
-        if data.single or (n := len(data.arrays)) < 2:
-            raise ValueError(
-                f"{who} needs at least 2 sequences to leave some out, got 1; pass a list of "
-                "sequences, or use ChangePointMetricLearner."
-            )
-        weights = read_weights(who, sample_weight, n)
-        parameters = self.get_params(deep=False)
-        for own in ("strengths", "ratio", "cv"):
-            del parameters[own]
-        learner = ChangePointMetricLearner(**parameters)
-        training = learner.read(X, y, sample_weight, groups)
-        statement = learner.stated(training)
-        values = _strengths(self.strengths, statement.problem, self.ratio)
-        losses = [
-            self._loss_left_out(learner, X, y, values, weights, groups, fold)
-            for fold in self._folds(n, groups)
-        ]
-        path = regularization_path(
-            learner, X, y, values, sample_weight=sample_weight, groups=groups
-        )
-        if len(path) < len(values):
-            # The chosen strength may be among those that are missing.
-            raise KeyboardInterrupt
-        path = replace(path, validation_loss=np.array(losses).T)
-        best, fitted = path.learners[path.best], copy.copy(self)
-        learned = {name: value for name, value in vars(best).items() if name not in parameters}
-        learned |= {"strengths_": values, "strength_": float(values[path.best])}
-        learned |= {"loss_path_": path.validation_loss, "path_": path}
-        learned["training_losses_"] = best.training_losses(path.scores[path.best], training)
-        keep_features(fitted, data)
-        fitted.__dict__.update(learned)
-        report(fitted, statement.problem)
-        # All at once: a fit that fails changes nothing.
-        self.__dict__ = fitted.__dict__
-        return self
-
-    @staticmethod
-    def _loss_left_out(
-        learner: Any,
-        X: Any,
-        y: Any,
-        values: NDArray,
-        weights: NDArray | None,
-        groups: Any,
-        fold: tuple[NDArray, NDArray],
-    ) -> NDArray:
-        """Return the loss on the sequences that a fold leaves out, for each strength."""
-        train, test = fold
-        path = regularization_path(
-            learner,
-            [X[i] for i in train],
-            [y[i] for i in train],
-            values,
-            validation=([X[i] for i in test], [y[i] for i in test]),
-            sample_weight=None if weights is None else weights[train],
-            groups=_groups_of(groups, train),
-        )
-        if path.solutions[-1].reason == "interrupted":
-            # An interrupted comparison must not choose.
-            raise KeyboardInterrupt
-        assert path.validation_loss is not None
-        return path.validation_loss
-
-    def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
-        """Return for each fold the indices of the sequences to train on and to leave out."""
-        who, places = type(self).__name__, np.arange(n)
-        try:
-            number_of_folds = min(5, n) if self.cv is None else self.cv
-            if groups is not None and isinstance(number_of_folds, numbers.Integral):
-                number_of_folds = GroupKFold(min(int(number_of_folds), len(np.unique(groups))))
-            splitter = check_cv(number_of_folds)
-            folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
-        except Exception as error:  # splitters, and objects passed as splitters, fail in many ways
-            raise ValueError(
-                f"{who} needs cv and groups that divide {n} sequences, got cv={shown(self.cv)} and "
-                f"groups={shown(groups)} ({error})."
-            ) from error
-        if not folds or not all(np.size(train) and np.size(test) for train, test in folds):
-            raise ValueError(
-                f"{who} needs folds with sequences to train on and to leave out, got "
-                f"cv={shown(self.cv)}."
-            )
-        return folds
