@@ -3,7 +3,8 @@
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting, figure1,
 neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, texts, clustering,
 images, bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder,
-active, active_small, default_settings, clustering_defaults, league, league_unseen or penalties.
+active, active_small, default_settings, clustering_defaults, league, league_unseen, raw_tables or
+penalties.
 Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The
 same command resumes a run that was stopped, and so does ``resume=FOLDER``. ``--multirun`` runs all
 combinations of several values, and ends with a table of its jobs.
@@ -34,7 +35,7 @@ from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
 # Settings that do not affect a fit, apart from its data, which are in the name of each fit.
-_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out")
+_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out", "only")
 _UNDRAWN: dict[str, Any] = {"strips": (), "figures": {}, "weights": {}, "traces": {}}
 _logger = logging.getLogger(__name__)
 
@@ -107,7 +108,9 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
     files = sorted(
         (*root.glob("experiments/**/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
     )
-    code = joblib.hash([file.read_bytes() for file in files])
+    if contestant := settings.get("contestant"):
+        files.append(Path(contestant.partition(":")[0]))
+    code = joblib.hash([file.read_bytes() for file in files if file.is_file()])
     return {k: v for k, v in settings.items() if k not in _IRRELEVANT} | {"code": code}
 
 

@@ -33,6 +33,7 @@ gap            the largest certified gap of its fits: (objective − lower bound
                without metric; null where nothing is learned or no bound is known
 stopped        empty, or how many fits stopped before their tolerance, and why
 seconds        of the processor, for all fits behind the row
+fit_seconds    of the processor, for a fit to the training data of a case; the mean over cases
 ============== =================================================================================
 """
 
