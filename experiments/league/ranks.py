@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
+from experiments.harness.default_code import is_older
 from experiments.harness.procedure import standard_error
 from experiments.harness.results import (
     MEASURE,
@@ -196,6 +197,16 @@ def size(results: Results) -> list[str]:
         f"{len(sets)} data sets, {results['sequences']} sequences, {len(methods)} methods, "
         f"{results['seconds'] / 60:.0f} minutes of one processor without the consensus."
     ]
+
+
+def age(results: Results) -> list[str]:
+    """Return a sentence that tells whether the rows were made with the default of today."""
+    if is_older(results):
+        command = f"python -m experiments.run experiment={results['name']}"
+        return [
+            f"**Older default:** the code of the default has changed since `{command}` was run."
+        ]
+    return ["These rows are of the default of today."]
 
 
 def lost(results: Results) -> list[str]:
