@@ -226,10 +226,12 @@ class Committed:
                 lines.append(f"| {link} | {len(gains)} | {cells[0]} | {cells[1]} | {gain} |")
         return "\n".join(lines)
 
-    def league(self, part: str, name: str = "league") -> str:
+    def league(self, part: str, name: str = "league", **options: Any) -> str:
         """Call the function ``part`` of :mod:`experiments.league.ranks` on the results of the
         league, and return its lines."""
-        return "\n".join(getattr(ranks, part)(self.results(name)))
+        if not (self.docs / "results" / f"{name}.json").is_file():
+            return _AWAITED.format(f"results/{name}")
+        return "\n".join(getattr(ranks, part)(self.results(name), **options))
 
     def rows(self, name: str, place: int) -> list[dict[str, Any]]:
         """Return the rows of a table of a benchmark."""

@@ -3,7 +3,8 @@
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting, figure1,
 neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, texts, clustering,
 images, bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder,
-active, active_small, default_settings, clustering_defaults, league, league_unseen or penalties.
+active, active_small, default_settings, clustering_defaults, league, league_unseen, raw_tables or
+penalties.
 Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The
 same command resumes a run that was stopped, and so does ``resume=FOLDER``. ``--multirun`` runs all
 combinations of several values, and ends with a table of its jobs.
@@ -26,6 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 import metriclearn
 from experiments.harness.choosing import compare
 from experiments.harness.command_line import CONFIGS, end_with, from_command_line
+from experiments.harness.default_code import KEY, default_code
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
@@ -34,7 +36,7 @@ from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
 # Settings that do not affect a fit, apart from its data, which are in the name of each fit.
-_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out")
+_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out", "only")
 _UNDRAWN: dict[str, Any] = {"strips": (), "figures": {}, "weights": {}, "traces": {}}
 _logger = logging.getLogger(__name__)
 
@@ -68,7 +70,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         )
     if config.n_jobs == 0:
         raise ValueError("n_jobs needs a number of fits at the same time, or -1 for all, got 0.")
-    decisive = _decisive(settings)
+    decisive, default = _decisive(settings), default_code()
     home = _home(folder, settings, json.dumps(decisive, sort_keys=True))
     finished = FinishedFits(home / _FITS, decisive)
     if count := len(finished):
@@ -81,6 +83,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             "name": config.name,
             "protocol": story.protocol,
             "command": command,
+            KEY: default,
             **story.numbers,
             **story.fields,
             "seconds": sum(
@@ -107,7 +110,9 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
     files = sorted(
         (*root.glob("experiments/**/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
     )
-    code = joblib.hash([file.read_bytes() for file in files])
+    if contestant := settings.get("contestant"):
+        files.append(Path(contestant.partition(":")[0]))
+    code = joblib.hash([file.read_bytes() for file in files if file.is_file()])
     return {k: v for k, v in settings.items() if k not in _IRRELEVANT} | {"code": code}
 
 

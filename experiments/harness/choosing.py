@@ -12,7 +12,6 @@ the least held-out loss is taken instead.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -151,7 +150,7 @@ def _agree(
         name: [[model_in(finished.stored(key)) for key, model_in in row] for row in rows]
         for name, rows in stored.items()
     }
-    begun = time.thread_time()
+    begun = procedure.processor_time()
     consensus = procedure.consensus(members, case)
     agreement = getattr(consensus, "agreement_", consensus)
     choices, models, scores = {}, {}, {}
@@ -159,7 +158,7 @@ def _agree(
     for column in one.choices:
         choices[column] = Choice({}, None, np.zeros(0), words)
         models[column], scores[column] = procedure.score(consensus, None, column, case)
-    seconds = time.thread_time() - begun
+    seconds = procedure.processor_time() - begun
     return choices, models, scores, one.seconds + seconds, seconds
 
 
@@ -202,6 +201,7 @@ def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) ->
     tasks: list[Task] = []
     needed = is_ours(method.name) or procedure.is_member(method)
     validated = procedure.validates_one or (needed and not procedure.each_candidate)
+    validated = validated and method.options.get("validated", True)
     if len(method.candidates) == 1 and not validated:
         return tasks
     for i in range(len(method.candidates)):
@@ -216,10 +216,10 @@ def _try(
     procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
 ) -> _Trial:
     """Fit a candidate to a fold. The model is kept if the fold is all of the training data."""
-    begun = time.thread_time()
+    begun = procedure.processor_time()
     model, fit_seconds = _fitted(procedure, method, method.candidates[candidate], train)
     losses = procedure.validate(method, model, train, held_out)
-    seconds = time.thread_time() - begun
+    seconds = procedure.processor_time() - begun
     member = model if procedure.is_member(method) else None
     return _Trial(losses, seconds, fit_seconds, model if whole else None, member)
 
@@ -228,11 +228,11 @@ def _fitted(
     procedure: Procedure, method: Method, parameters: Mapping[str, Any], data: Any
 ) -> tuple[Any, float]:
     """Fit a model. Returns the model and the processor seconds of the fit."""
-    begun = time.thread_time()
+    begun = procedure.processor_time()
     model = procedure.fit(method.with_parameters(parameters), data, method)
     if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
         raise KeyboardInterrupt
-    return model, time.thread_time() - begun
+    return model, procedure.processor_time() - begun
 
 
 def _finish(
@@ -242,7 +242,7 @@ def _finish(
 
     Returns the fields of an Outcome without method and case.
     """
-    begun = time.thread_time()
+    begun = procedure.processor_time()
     n_folds = len(case.folds) or 1
     tried = [trials[i : i + n_folds] for i in range(0, len(trials), n_folds)]
     fitted = {
@@ -258,7 +258,7 @@ def _finish(
         models[column], scores[column] = procedure.score(
             fitted[place][0], choices[column].option, column, case
         )
-    seconds = time.thread_time() - begun + sum(trial.seconds for trial in trials)
+    seconds = procedure.processor_time() - begun + sum(trial.seconds for trial in trials)
     return choices, models, scores, seconds, fitted[place][1]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import re
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -132,9 +131,9 @@ class Comparison(Procedure):
         if option in (TUNED, RELATIVE):
             unit = "variance" if option == RELATIVE else None
             model = with_tuned_penalty(model, case.train, unit)
-        begun = time.thread_time()
+        begun = self.processor_time()
         pairs = segmented(model, case.test, column)
-        seconds = time.thread_time() - begun
+        seconds = self.processor_time() - begun
         return model, self.measured(model, pairs, seconds, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:

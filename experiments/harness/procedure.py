@@ -8,6 +8,7 @@ the same for all experiments: :mod:`experiments.harness.choosing` fits, chooses 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -184,7 +185,8 @@ class Procedure(Protocol):
         How fits run at the same time.
     validates_one : bool
         Whether a method with a single candidate is fitted on the folds, too. Our methods and the
-        members of a consensus are always fitted on the folds.
+        members of a consensus are always fitted on the folds. The option ``validated: false`` of a
+        method with a single candidate saves these fits.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
@@ -215,6 +217,11 @@ class Procedure(Protocol):
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
+
+    def processor_time(self) -> float:
+        """Return the processor seconds of this thread or, if fits run in processes, of this process
+        with all its threads."""
+        return time.process_time() if self.backend == "processes" else time.thread_time()
 
     def methods(self) -> list[Method]:
         """Return all methods, costly ones last, with expanded grids and without null entries."""
@@ -413,4 +420,5 @@ def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure:
         "gap": float(max(gaps)) if gaps else None,
         "stopped": stopped,
         "seconds": float(sum(outcome.seconds for outcome, _ in mine)),
+        "fit_seconds": float(np.mean([outcome.fit_seconds for outcome, _ in mine])),
     }

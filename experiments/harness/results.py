@@ -7,6 +7,7 @@ name      of the experiment: ``python -m experiments.run experiment=NAME`` makes
 protocol  sentences: what was trained on, tested on, and how hyper-parameters were chosen
 headline  the sentence at the top of the report, about the row "ours"
 command   the command line
+default   hash of the code of the default, see :mod:`experiments.harness.default_code`
 tables    the tables in their order, see below
 rows      one for each number of a table, see below
 seconds   processor seconds of all fits together
@@ -33,6 +34,7 @@ gap            the largest certified gap of its fits: (objective − lower bound
                without metric; null where nothing is learned or no bound is known
 stopped        empty, or how many fits stopped before their tolerance, and why
 seconds        of the processor, for all fits behind the row
+fit_seconds    of the processor, for a fit to the training data of a case; the mean over cases
 ============== =================================================================================
 """
 

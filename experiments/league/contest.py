@@ -1,5 +1,7 @@
 """Compare every method on every data set: ``python -m experiments.run experiment=league``.
 
+``experiment=raw_tables`` is the same with tables of raw rows, as a device wrote them.
+
 The configuration of each data set names its loader, the number of groups that take part, and the
 number of groups that are held out for test at a time. Everything else is the same as in all
 experiments: candidates are chosen by cross-validation over groups of the training data, see
@@ -35,10 +37,10 @@ from experiments.harness.comparison import (
 )
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, read_results
+from experiments.harness.results import MEASURE, OURS, read_results
 from experiments.harness.scoring import NAMES, Pairs, segmented, squared_norm, truth_of
-from experiments.league.contestants import Member, Stranger
-from experiments.league.ranks import ranks_table
+from experiments.league.contestants import Contestant, Member
+from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
 from experiments.league.unseen import without_parts
 from experiments.studies.encoders import with_one_thread
 from experiments.studies.fewer_labels import minutes_cases
@@ -47,24 +49,23 @@ from metriclearn.indices import covering, f_measure
 
 _LOGGER = logging.getLogger(__name__)
 F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
-COMMITTED = Path(CONFIGS).parent / "docs" / "results" / "league.json"
+COMMITTED = Path(CONFIGS).parent / "docs" / "results"
 LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a boundary
 
 
 class League(Comparison):
     """The experiment that compares all methods on all data sets of the league.
 
-    A method with the option ``names`` takes part in sets whose labels name classes. ``stranger`` in
-    the configuration is the path of a class with ``fit(X, y)`` and ``predict_change_points(X)``. If
-    a path is given, this class is the only method, and the report compares it with the committed
-    results.
+    A method with the option ``names`` takes part in sets whose labels name classes. ``contestant``
+    in the configuration is a Python file with a class that has ``fit(X, y)`` and ``predict(X)``. If
+    a file is given, this class is the only method, and the report compares it with the committed
+    results. ``only`` names the sets that take part.
     """
 
     backend = "processes"
     relative = False
     validates_one = False
     reads_test_root = False
-    names_are_new = False
     measures: Mapping[str, tuple[str, str]] = {
         MEASURE: ("‖M − N‖²", "less"),
         F1: ("F1 of boundaries within 5 rows or 1 % of the recording", "more"),
@@ -74,10 +75,10 @@ class League(Comparison):
     }
 
     def methods(self) -> list[Method]:
-        if self.config.stranger is None:
+        if self.config.contestant is None:
             return super().methods()
-        path = self.config.stranger
-        return [Method(path.rpartition(".")[2], Stranger(path))]
+        found = Contestant(self.config.contestant)
+        return [Method(found.kind.__name__, found, options={"validated": False})]
 
     def suits(self, method: Method, case: Case) -> bool:
         classes = self.config.sets[case.table].get("names", True)
@@ -87,12 +88,9 @@ class League(Comparison):
         return ("estimated",)
 
     def cases(self) -> list[Case]:
-        described: Any = OmegaConf.to_container(self.config.sets, resolve=True)
         config, found = self.config, list[Case]()
         self.unusable: dict[str, str] = {}
-        for name, entry in described.items():
-            if entry is None:
-                continue
+        for name, entry in chosen_sets(config).items():
             try:
                 found += set_cases(
                     name, entry, config.n_folds, config.seed, config.test_root, config.rows
@@ -110,34 +108,14 @@ class League(Comparison):
             with_one_thread()
         return super().fit(estimator, data, method)
 
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Make up to three consensuses: of all members, of only the families that predict names,
-        and of only the other families. Return the consensus with the least held-out loss.
-
-        With ``names_are_new``, there is one more candidate: a consensus of only the family to which
-        the member with the least loss belongs.
-        """
-        truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
-        candidates = pools(members)
-        whole = super().consensus(candidates[0], case)
-        rest = candidates[1:]
-        if self.names_are_new:
-            table: Any = whole.cross_fit_
-            family = table.families[int(np.argmin(np.nanmean(table.losses, axis=1)))]
-            rest.append({family: candidates[0][family]})
-        found = [whole, *(super(League, self).consensus(pool, case) for pool in rest)]
-        losses = [
-            sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
-            for one in found
-        ]
-        return found[int(np.argmin(losses))]
-
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         segmented(model, case.test.select([0]), column)  # what is compiled once is not timed
         return super().score(model, option, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:
         scores = super().measured(model, pairs, seconds, column, case)
+        if not self.config.sets[case.table].get("names", True):  # numbers of segments are no names
+            scores.pop(NAMES, None)
         scores[F1] = np.array(
             [boundary_f1(truth.change_points, found.change_points) for found, truth in pairs]
         )
@@ -150,15 +128,19 @@ class League(Comparison):
         return {"title": name, "unit": f"test {entry.unit}", "note": entry.get("note", "")}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Make the report: the tables of all sets, without pictures of single recordings."""
+        """Make the report: the tables of all sets, without pictures of single recordings.
+
+        ``paired.md`` has the paired differences from ours, and from windows with extra trees.
+        """
         numbers = tables_and_rows(self, outcomes)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
-        facts = {"n_folds": self.config.n_folds, "names_are_new": self.names_are_new}
+        facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
+        facts["seeds"] = self.config.get("seeds")
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
-        notes = []
-        if self.config.stranger is not None and COMMITTED.is_file():
-            notes = ranks_table(together(read_results(COMMITTED), numbers))
+        notes, committed = [], COMMITTED / f"{self.config.name}.json"
+        if self.config.contestant is not None and committed.is_file():
+            notes = ranks_table(together(read_results(committed), numbers))
             print("\n".join(notes))
         names = {
             (part.name, name)
@@ -166,6 +148,9 @@ class League(Comparison):
             for part in (outcome.case.train, outcome.case.test)
             for name in part.names
         }
+        pairs = [paired_table(numbers, name) for name in (OURS, RIVAL) if is_there(numbers, name)]
+        text = "\n\n".join("\n".join(lines) for lines in pairs)
+        (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
         return Story(protocol, shown, numbers, {"sequences": len(names)})
 
@@ -173,7 +158,22 @@ class League(Comparison):
 class NewNames(League):
     """The league where test recordings have names that training never saw."""
 
-    names_are_new = True
+    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
+        """Make up to four consensuses: of all members, of only the families that predict names, of
+        only the other families, and of only the family to which the member with the least loss
+        belongs. Return the consensus with the least held-out loss."""
+        truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
+        every, *some = pools(members)
+        whole = super().consensus(every, case)
+        table: Any = whole.cross_fit_
+        family = table.families[int(np.argmin(np.nanmean(table.losses, axis=1)))]
+        some.append({family: every[family]})
+        found = [whole, *(super(NewNames, self).consensus(pool, case) for pool in some)]
+        losses = [
+            sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
+            for one in found
+        ]
+        return found[int(np.argmin(losses))]
 
 
 def set_cases(
@@ -188,12 +188,13 @@ def set_cases(
 
     The entry has either ``cases``, or a loader ``data`` and options that tell which groups are held
     out. ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of
-    each. By default all groups and all recordings take part. ``n_test`` is the number of groups
-    held out at a time. With ``rotate``, each group is held out once. If there is a ``test``, groups
-    whose names begin with it are held out. ``train_per_group`` is the largest number of recordings
-    of a group for training. ``unseen`` describes the names that are removed from training
-    recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes the amount of
-    labels, see :func:`experiments.studies.fewer_labels.minutes_cases`.
+    each. By default all groups and all recordings take part. ``halves`` lists seeds, each of which
+    divides the groups into two halves that are held out in turn. Otherwise ``n_test`` is the number
+    of groups held out at a time. With ``rotate``, each group is held out once. If there is a
+    ``test``, groups whose names begin with it are held out. ``train_per_group`` is the largest
+    number of recordings of a group for training. ``unseen`` describes the names that are removed
+    from training recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes
+    the amount of labels, see :func:`experiments.studies.fewer_labels.minutes_cases`.
 
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
@@ -218,6 +219,8 @@ def set_cases(
         found = [case_of(entry["test"], train, held_out, group_folds(train, n_folds))]
     elif test_root is not None and entry.get("rotate"):
         found = [case_of(name, data, data, group_folds(data, n_folds))]
+    elif "halves" in entry:
+        found = half_cases(data, entry["halves"], n_folds)
     else:
         rotate = entry.get("rotate", False)
         found = group_cases(data, entry["n_test"], rotate, n_folds, seed)
@@ -237,6 +240,36 @@ def set_cases(
             cases += minutes_cases(whole, entry["few"], n_folds, seed)
         else:
             cases.append(whole)
+    return cases
+
+
+def chosen_sets(config: Any) -> dict[str, Any]:
+    """Return the entries of the sets that take part.
+
+    Raises
+    ------
+    ValueError
+        If ``only`` names a set that the configuration does not have.
+    """
+    entries: Any = OmegaConf.to_container(config.sets, resolve=True)
+    given = {name: entry for name, entry in entries.items() if entry is not None}
+    only = [config.only] if isinstance(config.only, str) else list(config.only or given)
+    if unknown := [name for name in only if name not in given]:
+        raise ValueError(f"only={unknown} needs names of sets: {', '.join(given)}.")
+    return {name: given[name] for name in only}
+
+
+def half_cases(data: LabeledSequences, seeds: Sequence[int], n_folds: int) -> list[Case]:
+    """Make two cases for each seed. The sorted groups are shuffled, those at even places are one
+    half, and the others are the other half. Each half is held out once."""
+    cases = []
+    for seed in seeds:
+        order = sorted(set(data.groups))
+        np.random.default_rng(seed).shuffle(order)
+        for half in (0, 1):
+            train, test = data.split_by_group(groups=[order[1 - half :: 2], order[half::2]])
+            name = f"half {half + 1} of division {seed}"
+            cases.append(case_of(name, train, test, group_folds(train, n_folds)))
     return cases
 
 
@@ -289,12 +322,15 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
 
 
 def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the rows of an external method to committed results. Rows with other test units are left
-    out."""
+    """Add the rows of an external method to the committed results of the same sets. Rows with other
+    test units are left out."""
     units = {
         (row["table"], row["measure"]): row["units"]
         for row in committed["rows"]
         if row["method"] == "one segment"
     }
+    sets = {table["name"] for table in new["tables"]}
     rows = [r for r in new["rows"] if units.get((r["table"], r["measure"])) == r["units"]]
-    return {**committed, "rows": [*committed["rows"], *rows]}
+    rows = [*(row for row in committed["rows"] if row["table"] in sets), *rows]
+    tables = [table for table in committed["tables"] if table["name"] in sets]
+    return {**committed, "tables": tables, "rows": rows}

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from hydra.utils import get_class
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.scoring import least_loss
+from experiments.rivals.windows import LEAST, PENALTIES, smoothed
 from metriclearn import Partition, PenaltyLearner
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition
@@ -163,13 +168,13 @@ def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
 
 @dataclass(eq=False, repr=False)
 class Member(BaseEstimator):
-    """Wraps a fitted model, so that it can be a member of a consensus. The model only needs
+    """Wraps a model, so that it can be a member of a consensus. The model only needs ``fit`` and
     ``predict_change_points``.
 
     Parameters
     ----------
-    model : fitted segmenter
-        If the model has ``classes_`` and ``predict``, its names are used, too.
+    model : segmenter
+        If the fitted model has ``classes_`` and ``predict``, its names are used, too.
     """
 
     model: Any
@@ -178,9 +183,11 @@ class Member(BaseEstimator):
         if getattr(self.model, "classes_", None) is not None:
             self.classes_ = self.model.classes_
 
-    def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Fit the model again."""
-        self.model.fit(X, y)
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Fit the model."""
+        given = {"groups": groups} if has_fit_parameter(self.model, "groups") else {}
+        self.model.fit(X, list(map(np.asarray, y)), **given)
+        self.__post_init__()
         return self
 
     def read_data(self, X: Any) -> DataSets:
@@ -199,35 +206,80 @@ class Member(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class Stranger(BaseEstimator):
-    """A method from outside this project: a class with ``fit(X, y)`` and
-    ``predict_change_points(X)``.
+class Contestant(BaseEstimator):
+    """A method from outside this project: a class with ``fit(X, y)`` and ``predict(X)``.
 
-    If the class also has ``classes_`` and ``predict(X)``, the names that it predicts are scored,
-    too.
+    ``predict`` returns a label for every row of every recording. Runs of equal labels are segments.
+    If the class also has ``predict_change_points(X)``, this method returns the segment ends
+    instead. If ``fit`` has a parameter ``groups``, it gets the group of every recording.
 
     Parameters
     ----------
-    path : str
-        Path of the class, such as ``module.Class``, which is called without arguments.
+    file : str
+        The Python file of the class, which is called without arguments. ``FILE:CLASS`` chooses one
+        of several classes.
+
+    Raises
+    ------
+    ValueError
+        If the file does not exist, or has no such class.
     """
 
-    path: str
+    file: str
 
-    def fit(self, X: Arrays, y: Arrays) -> Self:
+    @property
+    def kind(self) -> type:
+        """The class. Its file is imported once."""
+        file, _, wanted = self.file.partition(":")
+        own = [
+            kind
+            for kind in vars(_imported(file)).values()
+            if inspect.isclass(kind) and kind.__module__ == _module_of(file)
+        ]
+        found = [kind for kind in own if hasattr(kind, "fit") and hasattr(kind, "predict")]
+        found = [kind for kind in found if kind.__name__ == wanted or not wanted]
+        if len(found) != 1:
+            raise ValueError(
+                f"contestant={self.file} needs one class with fit and predict, got "
+                f"{[kind.__name__ for kind in found]}; name it as contestant={file}:CLASS."
+            )
+        return found[0]
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Make a new instance and fit it."""
-        self.model_ = get_class(self.path)()
-        self.model_.fit(X, y)
-        self.classes_ = getattr(self.model_, "classes_", None)
+        self.model_, self.classes_ = self.kind(), np.unique(np.concatenate(y))
+        given = {"groups": groups} if has_fit_parameter(self.model_, "groups") else {}
+        self.model_.fit(X, y, **given)
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
-        """Return the names that the model predicts."""
-        return self.model_.predict(X)
+        """Return the labels that the model predicts."""
+        return list(map(np.asarray, self.model_.predict(X)))
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
         """Return the ends of the segments that the model predicts."""
-        return self.model_.predict_change_points(X)
+        if hasattr(self.model_, "predict_change_points"):
+            return self.model_.predict_change_points(X)
+        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
+
+
+def _module_of(file: str) -> str:
+    """Return the name under which a file is imported, so that fitted models can be stored."""
+    return f"contestant_{Path(file).stem}"
+
+
+def _imported(file: str) -> Any:
+    """Import a Python file. It may import its neighbors."""
+    path, name = Path(file).resolve(), _module_of(file)
+    if name in sys.modules and sys.modules[name].__file__ == str(path):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise ValueError(f"contestant={file} needs a Python file, got no such file.")
+    sys.path.append(str(path.parent))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(eq=False, repr=False)
@@ -264,3 +316,55 @@ class LearnedPenalty(BaseEstimator):
         return self.penalty_learner_.predict_change_points(
             [self.segmenter_.transform(x) for x in X]
         )
+
+
+@dataclass(eq=False, repr=False)
+class SampleVote(BaseEstimator):
+    """The members and weights of a Segmenter, combined sample by sample instead of as partitions.
+
+    Each member that predicts names votes for the name of every sample with its weight. The Viterbi
+    algorithm smooths the logarithms of the shares of votes. Its penalty has the least mean loss
+    ‖M − N‖²_F on the training recordings, for which only models vote that were fitted without them.
+
+    Parameters
+    ----------
+    segmenter : Segmenter
+    """
+
+    segmenter: Any
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Fit the segmenter, then tune the penalty."""
+        self.segmenter_ = clone(self.segmenter).fit(X, y, groups)
+        self.classes_ = self.segmenter_.classes_
+        if self.classes_ is None:
+            raise ValueError("SampleVote needs members that predict names, got none; add one.")
+        parts, logs = self.segmenter_.cross_fit_.parts, list[NDArray](X)
+        for part, left_out in enumerate(parts.left_out):
+            for i in left_out.tolist():
+                logs[i] = self._logs(X[i], (part, len(parts)))
+        self.penalty_ = least_loss(
+            PENALTIES, lambda x, c: Partition.from_runs(smoothed(x, c)).change_points, logs, y
+        )
+        return self
+
+    def predict(self, X: Arrays) -> list[NDArray]:
+        """Return the smoothed names, (T,) each."""
+        return [self.classes_[smoothed(self._logs(x), self.penalty_)] for x in X]
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Return the ends of the runs of equal predicted names."""
+        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
+
+    def _logs(self, x: NDArray, fit: tuple[int, int] | None = None) -> NDArray[np.float64]:
+        """Compute the logarithms of the shares of votes, (T, C): of all models or, with ``fit`` =
+        (k, n), of the k-th of the n models of every member."""
+        agreement = self.segmenter_.agreement_
+        weights = getattr(agreement, "name_weights", None)
+        weights = agreement.weights if weights is None else weights
+        votes = np.zeros((len(x), len(self.classes_)))
+        for j, (found, q) in enumerate(zip(agreement.form(x).members, weights)):
+            mine = fit is None or agreement.fits[j] % fit[1] == fit[0]
+            if mine and isinstance(found, NamedPartition):
+                votes[np.arange(len(x)), found.sample_names] += q
+        return np.log(np.maximum(votes / votes.sum(axis=1, keepdims=True), LEAST))

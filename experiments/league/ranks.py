@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
+from experiments.harness.default_code import is_older
+from experiments.harness.procedure import standard_error
 from experiments.harness.results import (
     MEASURE,
     ONE,
@@ -24,8 +26,10 @@ from metriclearn.plots.canvas import INK, canvas, figure_of
 Results = Mapping[str, Any]
 _FEWEST = 20  # units of a set on which ours is compared with classifiers
 _FAR = 0.8  # a loss below this share of another is clearly less
-_LEAST = 5  # least number of units for a test
+LEAST = 6  # units of a set that counts for tests, as two signs of five cannot be below 5 %
 _OVER = "ours/over probabilities"
+RIVAL = "windows, extra trees, Viterbi"
+_ENSEMBLES = ("compromise of rivals", "ours/metrics alone", "vote over samples", "ours/best member")
 _DECODED = ("Viterbi", "conditional random field")  # how names of classifiers with Viterbi end
 
 
@@ -155,7 +159,7 @@ def unseen_table(results: Results) -> list[str]:
         gains = np.subtract(rows[rival]["values"], rows[OURS]["values"])
         cells = [f"{rows[m]['mean']:.3g}" for m in (OURS, _OVER, "euclidean", best)]
         ratios.append([rows[m]["mean"] / rows[rival]["mean"] for m in (OURS, _OVER)])
-        p = f"{_p(gains):.2g}" if len(gains) > _LEAST else "–"
+        p = f"{_p(gains):.2g}" if len(gains) >= LEAST else "–"
         shares = [f"{ratio:.2f}" for ratio in ratios[-1]]
         lines.append([table["name"], len(gains), *cells[:3], best, cells[3], *shares, p])
     head = ["set", "units", OURS, _OVER, "euclidean", "best classifier with Viterbi", "its loss"]
@@ -193,6 +197,16 @@ def size(results: Results) -> list[str]:
         f"{len(sets)} data sets, {results['sequences']} sequences, {len(methods)} methods, "
         f"{results['seconds'] / 60:.0f} minutes of one processor without the consensus."
     ]
+
+
+def age(results: Results) -> list[str]:
+    """Return a sentence that tells whether the rows were made with the default of today."""
+    if is_older(results):
+        command = f"python -m experiments.run experiment={results['name']}"
+        return [
+            f"**Older default:** the code of the default has changed since `{command}` was run."
+        ]
+    return ["These rows are of the default of today."]
 
 
 def lost(results: Results) -> list[str]:
@@ -258,11 +272,87 @@ def ablation(results: Results) -> list[str]:
 
 def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     """Compare every other method with ours by Wilcoxon's signed-rank test over sets, and return the
-    p-values, with Holm's correction for the number of methods."""
-    _, methods, table = losses(results, named)
+    p-values, with Holm's correction for the number of methods. Only sets with six test units or
+    more count."""
+    sets, methods, table = losses(results, named)
+    sizes = {row["table"]: len(row["units"]) for row in results["rows"]}
+    table = table[[sizes[name] >= LEAST for name in sets]]
     mine = table[:, methods.index(OURS)]
     others = [i for i, method in enumerate(methods) if not is_ours(method)]
     return dict(zip((methods[i] for i in others), holm([_p(table[:, i] - mine) for i in others])))
+
+
+def interval(gains: NDArray, n_draws: int = 10_000) -> tuple[float, float]:
+    """Return a 95 % confidence interval of a mean over units, by the bootstrap over units."""
+    random = np.random.default_rng(0)
+    drawn = random.integers(len(gains), size=(n_draws, len(gains)))
+    low, high = np.quantile(gains[drawn].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def paired_table(
+    results: Results, reference: str = OURS, methods: Sequence[str] | None = None
+) -> list[str]:
+    """Make a table of the loss of a reference on every set, and of what every other method loses
+    more, paired over units: the mean with its standard error.
+
+    The last line counts the sets on which a method loses more or less than the reference by more
+    than one standard error.
+    """
+    return _differences(results, reference, methods, standard_error)
+
+
+def ensembles_table(results: Results) -> list[str]:
+    """Make the table of :func:`paired_table` for other ensembles of the same members and rivals.
+
+    Instead of standard errors it has 95 % confidence intervals, for sets with six units or more.
+    The last line counts the sets whose interval does not contain 0.
+    """
+    return _differences(results, OURS, _ENSEMBLES, interval)
+
+
+def is_there(results: Results, method: str) -> bool:
+    """Return whether some set has a row of a method."""
+    return any(row["method"] == method for row in results["rows"])
+
+
+def _differences(
+    results: Results, reference: str, methods: Sequence[str] | None, spread: Any
+) -> list[str]:
+    found = [row for _, rows in main_rows(results) for row in rows]
+    columns = [one for one in dict.fromkeys(methods or found) if one != reference]
+    lines, counts = [], {method: [0, 0] for method in columns}
+    for table, rows in main_rows(results):
+        if reference not in rows:
+            continue
+        mine, cells = rows[reference], list[str]()
+        for method in columns:
+            row = rows.get(method)
+            if row is None or row["units"] != mine["units"]:
+                cells.append("–")
+                continue
+            gains = np.subtract(row["values"], mine["values"])
+            low, high, text = _bounds(gains, spread)
+            counts[method][0] += low > 0
+            counts[method][1] += high < 0
+            cells.append(text)
+        lines.append([table["name"], len(mine["units"]), f"{mine['mean']:.3g}", *cells])
+    lines.append(["more, less", "", "", *(f"{more}, {less}" for more, less in counts.values())])
+    return markdown_table(["set", "units", reference, *columns], lines)
+
+
+def _bounds(gains: NDArray, spread: Any) -> tuple[float, float, str]:
+    """Return the ends of an interval around a mean difference, and the text of a cell."""
+    mean = float(gains.mean())
+    if spread is interval:
+        if len(gains) < LEAST:
+            return -np.inf, np.inf, f"{mean:+.2g}"
+        low, high = interval(gains)
+        return low, high, f"{mean:+.2g} [{low:+.2g}, {high:+.2g}]"
+    error = spread(gains)
+    if error is None:
+        return -np.inf, np.inf, f"{mean:+.2g}"
+    return mean - error, mean + error, f"{mean:+.2g} ± {error:.2g}"
 
 
 def _p(difference: NDArray) -> float:

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.scoring import least_loss, truth_of
+from experiments.rivals.windows import group_parts, median_length, window_widths
 from metriclearn import Partition
 
 Arrays = Sequence[NDArray]
@@ -30,21 +30,23 @@ class BoundaryClassifier(BaseEstimator):
     The classifier sees the row at a position. For every width w, the mean of the w rows before the
     position is compared with the mean of the w rows from the position on. The classifier also sees
     the absolute differences of these two means, and their norm. The classifier gives the
-    probability p_t that t is a boundary. The boundaries S maximize Σ_{t in S} (logit p_t − θ), with
-    at least d rows between them. The Viterbi algorithm finds these boundaries. θ and d are the pair
-    with the least mean ‖M − N‖² on groups left out.
+    probability p_t that a boundary is near t. The boundaries S maximize Σ_{t in S} (logit p_t − θ),
+    with at least d rows between them. The Viterbi algorithm finds these boundaries. θ and d are the
+    pair with the least mean ‖M − N‖² on groups left out.
 
     Parameters
     ----------
     classifier : classifier of scikit-learn, optional
         Extra trees by default.
-    widths : sequence of int
-        Numbers of rows on either side.
+    widths : sequence of int, optional
+        Numbers of rows on either side. A boundary at most one row away is near. By default both
+        follow from the median length of a segment: widths are those of
+        :func:`experiments.rivals.windows.window_widths`, and near is an eighth of this length.
     n_folds : int
     """
 
     classifier: Any = None
-    widths: Sequence[int] = (2, 8)
+    widths: Sequence[int] | None = None
     n_folds: int = 2
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
@@ -53,21 +55,16 @@ class BoundaryClassifier(BaseEstimator):
         classifier = trees if self.classifier is None else self.classifier
         self.scaler_ = StandardScaler().fit(np.vstack(X))
         truths: list[Any] = [truth_of(labels) for labels in y]
-        rows, marks = [self._rows(x) for x in X], [_marks(truth) for truth in truths]
-        units = np.arange(len(X)) if groups is None else np.asarray(groups)
-        if len(np.unique(units)) < 2:
-            units = np.arange(len(X))
-        folds: Any = [([0], [0])]  # a single recording
-        if len(X) > 1:
-            cutter = GroupKFold(min(self.n_folds, len(np.unique(units))))
-            folds = cutter.split(rows, groups=units)
+        typical, automatic = median_length(y), self.widths is None
+        self.widths_ = self.widths or window_widths(typical, X[0].shape[1])
+        near = max(_NEAR, int(typical / 8)) if automatic else _NEAR
+        rows, marks = [self._rows(x) for x in X], [_marks(truth, near) for truth in truths]
         logits: list[NDArray] = [np.zeros(0)] * len(X)
-        for train, held_out in folds:
+        for train, held_out in group_parts(groups, len(X), self.n_folds):
             some = clone(classifier)
             some.fit(np.vstack([rows[i] for i in train]), np.concatenate([marks[i] for i in train]))
             for i in held_out:
                 logits[i] = _logits(some, rows[i])
-        typical = float(np.median(np.concatenate([truth.sizes for truth in truths])))
         distances = sorted({1, max(1, round(typical / 4)), max(1, round(typical / 2))})
         thresholds = np.quantile(np.concatenate(logits), np.linspace(0.3, 0.995, 24))
         pairs = list(product(thresholds.tolist(), distances))
@@ -85,7 +82,7 @@ class BoundaryClassifier(BaseEstimator):
         Z = self.scaler_.transform(x)
         sums = np.vstack([np.zeros(Z.shape[1]), np.cumsum(Z, axis=0)])
         t, parts = np.arange(1, len(Z)), [Z[1:]]
-        for width in self.widths:
+        for width in self.widths_:
             a, b = np.maximum(t - width, 0), np.minimum(t + width, len(Z))
             before = (sums[t] - sums[a]) / (t - a)[:, None]
             gap = np.abs((sums[b] - sums[t]) / (b - t)[:, None] - before)
@@ -93,11 +90,11 @@ class BoundaryClassifier(BaseEstimator):
         return np.hstack(parts)
 
 
-def _marks(truth: Any) -> NDArray[np.bool_]:
-    """Return for every position 1, …, T − 1 whether a change is at most one row away."""
+def _marks(truth: Any, near: int) -> NDArray[np.bool_]:
+    """Return for every position 1, …, T − 1 whether a change is at most ``near`` rows away."""
     t = np.arange(1, truth.n_samples)
     changes = truth.change_points[:-1]
-    return np.any(np.abs(t[:, None] - changes) <= _NEAR, axis=1)
+    return np.any(np.abs(t[:, None] - changes) <= near, axis=1)
 
 
 def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:

@@ -5,18 +5,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+from experiments.harness.default_code import is_older
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
+    Contestant,
     HiddenMarkov,
     Member,
-    Stranger,
+    SampleVote,
     TextTiling,
 )
 from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import (
     against_ours,
+    ensembles_table,
+    interval,
     lost,
     mean_ranks,
     on_other_units,
@@ -24,10 +29,13 @@ from experiments.league.ranks import (
     short_table,
     unseen_table,
 )
-from experiments.league.series import block_features
-from metriclearn import Segmenter
+from experiments.league.series import block_features, load_measured
+from experiments.rivals.windows import WindowClassifier
+from metriclearn import Partition, Segmenter
 from metriclearn.baselines import EqualCuts
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
+from metriclearn.indices import partition_loss
+from metriclearn.problem.named_segments import NamedPartition
 from tests.datasets.made import texts as write_texts
 from tests.experiments.command import configuration, results_of
 
@@ -75,6 +83,27 @@ def test_methods_of_few_lines_are_members_of_a_consensus() -> None:
     assert consensus.predict_change_points(X[0]).tolist() == [30, 60, 90]
 
 
+def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:
+    X, y = noisy(1.5), [TRUTH] * 4
+    rivals = {"a": [Member(HiddenMarkov())], "b": [Member(WindowClassifier(LogisticRegression()))]}
+    members = {**rivals, "without names": [Member(EqualCuts())]}
+    vote = SampleVote(Segmenter(members, names=True, verbose=False)).fit(X, y)
+    agreement = vote.segmenter_.agreement_
+    assert len(agreement.scores) >= 8  # of each fold and of all, for each rival
+    new = noisy(1.5)
+    for x, names in zip(new, vote.predict(new)):
+        votes = np.zeros((90, 2))
+        for found, q in zip(agreement.form(x).members, agreement.weights):
+            if isinstance(found, NamedPartition):
+                votes[np.arange(90), found.sample_names] += q
+        sure = np.abs(votes[:, 0] - votes[:, 1]) > 0.9 * votes.sum(axis=1)
+        assert sure.sum() > 60
+        assert np.mean(names[sure] == votes[sure].argmax(axis=1)) > 0.95
+    truth = Partition.from_runs(TRUTH)
+    found = [Partition(ends=ends) for ends in vote.predict_change_points(new)]
+    assert np.mean([partition_loss(one, truth) for one in found]) < 0.5
+
+
 def test_text_tiling_cuts_at_the_deepest_valleys() -> None:
     likeness = np.array([1.0, 0.5, 0.5, 0.1, 0.5, 0.45, 0.5])
     model = TextTiling().fit([likeness[:, None]], [np.array([0, 0, 0, 1, 1, 1, 1])])
@@ -107,7 +136,13 @@ def test_ranks_and_tests_against_ours() -> None:
     names = [f"set{i}" for i in range(8)]
     losses = {"ours": 1.0, "euclidean": 1.5, "bad": 3.0}
     rows = [
-        {"table": name, "measure": "partition_loss", "method": method, "mean": mean + 0.01 * i}
+        {
+            "table": name,
+            "measure": "partition_loss",
+            "method": method,
+            "mean": mean + 0.01 * i,
+            "units": list("abcdef"),
+        }
         for i, name in enumerate(names)
         for method, mean in losses.items()
     ]
@@ -122,7 +157,14 @@ def test_other_measures_are_compared_on_the_same_sets() -> None:
     values = {"ours": (0.6, 0.5, 0.9), "euclidean": (0.5, 0.4, 0.8), "forest, Viterbi": (0.7, 0.6)}
     names = {"ours": (0.75,), "forest, Viterbi": (0.7, 0.8)}
     rows = [
-        {"table": f"set{i}", "measure": measure, "method": method, "mean": mean, "seconds": 1.0 + i}
+        {
+            "table": f"set{i}",
+            "measure": measure,
+            "method": method,
+            "mean": mean,
+            "seconds": 1.0 + i,
+            "units": list("abcdef"),
+        }
         for measure, of in (
             ("partition_loss", values),
             ("covering", values),
@@ -258,16 +300,99 @@ def test_sets_of_penalties_are_those_of_the_folder(
     assert {"ours", "constant", "published: L1reg_linear_all"} <= {row["method"] for row in found}
 
 
+HALF = """
+import numpy as np
+
 class Half:
-    """A stranger: one boundary in the middle."""
+    def fit(self, X, y):
+        self.names = np.unique(np.concatenate(y))[:2]
 
-    def fit(self, X: list, y: list) -> None:
-        pass
-
-    def predict_change_points(self, X: list) -> list:
-        return [np.array([len(x) // 2, len(x)]) for x in X]
+    def predict(self, X):
+        return [self.names[np.arange(len(x)) * 2 // len(x)] for x in X]
+"""
 
 
-def test_a_stranger_needs_two_methods() -> None:
-    model = Stranger(f"{__name__}.Half").fit(noisy(1.0), [TRUTH] * 4)
+def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    model = Contestant(f"{tmp_path}/half.py").fit(noisy(1.0), [TRUTH] * 4)
     assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
+    (tmp_path / "two.py").write_text(HALF + HALF.replace("Half", "Other"))
+    assert Contestant(f"{tmp_path}/two.py:Other").kind.__name__ == "Other"
+    for file, words in (("two.py", "got \\['Half', 'Other'\\]"), ("none.py", "no such file")):
+        with pytest.raises(ValueError, match=words):
+            Contestant(f"{tmp_path}/{file}").fit(noisy(1.0), [TRUTH] * 4)
+    if data_folder("mocap6").is_dir():
+        options = ("only=routines", f"contestant={tmp_path}/half.py", "pictures=false")
+        results = results_of(tmp_path / "out", "experiment=league", *options)
+        assert {(row["method"], row["table"]) for row in results["rows"]} == {("Half", "routines")}
+        lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+        ranks = {line[0]: line[2] for line in lines if len(line) > 3}
+        assert float(ranks["| Half"]) > float(ranks["| ours"]) >= 1.0
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
+    fewer = [f"~methods.{name}" for name in ("best_member", "metrics_alone", "rivals_alone")]
+    member = "{one:[{_target_:metriclearn.ChangePointMetricLearner}]}"
+    options = (*fewer, "~methods.vote", f"+methods.ours.estimator.members={member}")
+    results = results_of(tmp_path, "experiment=raw_tables", "tiny=true", "pictures=false", *options)
+    rows = {
+        (row["table"], row["method"]): row
+        for row in results["rows"]
+        if row["measure"] == "partition_loss"
+    }
+    assert {name for name, _ in rows} == {"routines", "bees"}
+    assert {len(row["units"]) for row in rows.values()} == {4}
+    named = {method for name, method in rows if name == "routines"}
+    assert named - {m for name, m in rows if name == "bees"} == {
+        method for method in named if method.endswith("Viterbi")
+    }
+    assert rows["bees", "ours"]["fit_seconds"] > 0
+    assert not is_older(results)
+    assert {row["table"] for row in results["rows"] if row["measure"] == "names_right"} == {
+        "routines"
+    }
+    gap = np.subtract(rows["routines", "euclidean"]["values"], rows["routines", "ours"]["values"])
+    cell = f"{gap.mean():+.2g} ± {gap.std(ddof=1) / 2:.2g}"
+    text = (tmp_path / "paired.md").read_text(encoding="utf-8")
+    assert cell in text.partition("| bees")[0]
+    with pytest.raises(ValueError, match="only=\\['cats'\\] needs names of sets: hapt, chest"):
+        League(configuration("experiment=raw_tables", "only=cats")).cases()
+
+
+def test_intervals_of_differences_are_for_sets_with_six_units() -> None:
+    random = np.random.default_rng(0)
+    gains = random.normal(1.0, 2.0, size=400)
+    low, high = interval(gains)
+    assert (low, high) == pytest.approx((gains.mean() - 0.2, gains.mean() + 0.2), abs=0.03)
+    values = {"ours": np.zeros(6), "vote over samples": np.arange(1.0, 7.0)}
+    rows = [
+        {"table": f"of {n}", "measure": "partition_loss", "method": method,
+         "units": list(range(n)), "values": mine[:n].tolist(), "mean": float(mine[:n].mean())}
+        for n in (5, 6) for method, mine in values.items()
+    ]  # fmt: skip
+    tables = [{"name": f"of {n}", "main": True} for n in (5, 6)]
+    *_, five, six, last = ensembles_table({"tables": tables, "rows": rows})
+    assert "| +3 |" in five
+    assert "[+2.2, +4.8]" in six
+    assert "| 1, 0 |" in last
+    assert against_ours({"tables": tables, "rows": rows}) == {"vote over samples": 1.0}
+
+
+@pytest.mark.parametrize("name", ["hapt", "piano_keys"])
+def test_measured_rows_are_those_of_the_files(name: str) -> None:
+    if not data_folder(name).is_dir():
+        pytest.skip("METRICLEARN_DATA has none")
+    data = load_measured(name, 2)
+    file = next(data_folder(name).glob("*.npz"))
+    with np.load(file) as stored:
+        X = stored[data.names[0]].astype(float)
+    n = len(data.labels[0])
+    scale = data.sequences[0].std(axis=0) / X.std(axis=0)
+    pairs = (X[: 2 * n : 2] + X[1 : 2 * n : 2]) / 2
+    np.testing.assert_allclose(
+        np.corrcoef(pairs[:, 0], data.sequences[0][:, 0])[0, 1], 1.0, atol=1e-9
+    )
+    assert np.all(scale <= 1.0 + 1e-9)

@@ -1,6 +1,6 @@
 """Rivals in the league: what they find where it is known, and programs against enumeration."""
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,13 @@ from experiments.rivals.boundaries import (
 from experiments.rivals.mode_filter import ModeFilter, most_frequent
 from experiments.rivals.ms_tcn import MultiStageNetwork
 from experiments.rivals.random_field import ConditionalRandomField
+from experiments.rivals.windows import (
+    PENALTIES,
+    WindowClassifier,
+    sides,
+    smoothed,
+    window_widths,
+)
 from metriclearn import Partition
 from metriclearn.indices import partition_loss
 from metriclearn.views import Posteriors
@@ -29,7 +36,7 @@ def noisy(seed: int, step: float = 2.0) -> list[np.ndarray]:
     return [random.normal(size=(90, 2)) + levels for _ in range(4)]
 
 
-NEEDED = {ConditionalRandomField: "pycrfsuite", MultiStageNetwork: "torch", ModeFilter: "sklearn"}
+NEEDED = {ConditionalRandomField: "pycrfsuite", MultiStageNetwork: "torch"}
 
 
 @pytest.mark.parametrize(
@@ -38,10 +45,12 @@ NEEDED = {ConditionalRandomField: "pycrfsuite", MultiStageNetwork: "torch", Mode
         ConditionalRandomField(),
         MultiStageNetwork(n_rounds=40),
         ModeFilter(Posteriors(LogisticRegression(), 1, n_folds=2)),
+        WindowClassifier(LogisticRegression()),
+        WindowClassifier(thin=True),
     ],
 )
 def test_names_are_found(model: Any) -> None:
-    pytest.importorskip(NEEDED[type(model)])
+    pytest.importorskip(NEEDED.get(type(model), "sklearn"))
     found = model.fit(noisy(0), [TRUTH] * 4).predict(noisy(1))
     assert min(np.mean(labels == TRUTH) for labels in found) > 0.95
     ends = model.predict_change_points(noisy(1))
@@ -86,8 +95,51 @@ def test_a_mode_filter_smooths_by_groups_left_out() -> None:
         model.fit(X, [truth] * 4)
 
 
-def test_a_classifier_of_boundaries_finds_them() -> None:
-    model = BoundaryClassifier(LogisticRegression(), widths=(8,))
+def test_smoothed_names_are_the_best_ones() -> None:
+    random = np.random.default_rng(1)
+    for penalty in (0.0, 0.7, 3.0):
+        logs = random.normal(size=(6, 3))
+
+        def value(codes: Any) -> float:
+            changes = np.sum(np.diff(codes) != 0)
+            return logs[np.arange(6), list(codes)].sum() - penalty * changes  # noqa: B023
+
+        best = max(map(value, product(range(3), repeat=6)))
+        assert value(smoothed(logs, penalty)) == pytest.approx(best)
+
+
+def test_windows_have_the_means_and_deviations_around_each_row() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    assert window_widths(64.0, 41) == [17]
+    assert window_widths(64.0, 40) == [5, 17, 65]
+    parts = np.split(sides(X, [5]), 5, axis=1)
+    for t in (0, 1, 20, 39):
+        around, before, after = X[max(t - 2, 0) : t + 3], X[max(t - 5, 0) : t], X[t : t + 5]
+        before = before if t else X[:1]
+        spread = np.log(around.std(axis=0) + 0.01)
+        expected = [X[t], around.mean(axis=0), spread, before.mean(axis=0), after.mean(axis=0)]
+        np.testing.assert_allclose([part[t] for part in parts], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_penalty_of_windows_is_tuned_on_groups_left_out() -> None:
+    X, y, groups = noisy(2, 1.0), [TRUTH] * 4, [7, 7, 1, 1]
+    model = WindowClassifier(LogisticRegression(), n_folds=2).fit(X, y, groups=groups)
+    losses = np.zeros(len(PENALTIES))
+    halves = [slice(0, 2), slice(2, 4)]
+    rows = [sides((x - np.vstack(X).mean(0)) / np.vstack(X).std(0), model.widths_) for x in X]
+    for seen, new in (halves, halves[::-1]):
+        alone = LogisticRegression().fit(np.vstack(rows[seen]), np.tile(TRUTH, 2))
+        for table in rows[new]:
+            logs = np.log(np.maximum(alone.predict_proba(table), 1e-3))
+            for j, penalty in enumerate(PENALTIES):
+                found = Partition.from_runs(smoothed(logs, penalty))
+                losses[j] += partition_loss(Partition.from_runs(TRUTH), found)
+    assert model.penalty_ == PENALTIES[losses.argmin()]
+
+
+@pytest.mark.parametrize("widths", [(8,), None])
+def test_a_classifier_of_boundaries_finds_them(widths: Any) -> None:
+    model = BoundaryClassifier(LogisticRegression(), widths=widths)
     found = model.fit(noisy(0, 5.0), [TRUTH] * 4).predict_change_points(noisy(1, 5.0))
     for ends in found:
         assert len(ends) == 3
