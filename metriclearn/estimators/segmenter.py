@@ -107,16 +107,21 @@ class Segmenter(AgreementSegmenter):
     """Learn from labeled recordings to divide new recordings into segments with names.
 
     With few recordings, models differ by less than the error of choosing one of them. We therefore
-    combine models. A member is a learner in ``members``. Each member is fitted several times: with
+    combine models. A member is a learner with a view of the recordings: the rows in one scale for
+    all recordings or in the scale of each, windows around them, the names that a classifier
+    predicts, or the expected number of boundaries so far. Each member is fitted several times: with
     one part of the recordings left out at a time, and once to all recordings. All these models are
-    kept. The models of a member share one penalty, which is tuned on all recordings left out. The
-    penalty is tuned twice: once in the unit of the data, and once in units of the variance of each
-    recording. Few recordings do not determine the penalty well, so each model predicts with 0.5, 1
-    and 2 times each tuned penalty. For a new recording, N_j is the prediction of model j. The best
-    compromise between all predictions is
+    kept. Members with equal views share them, so a forest is fitted once to each part. The models
+    of a member share one penalty, which is tuned on all recordings left out. The penalty is tuned
+    twice: once in the unit of the data, and once in units of the variance of each recording. Few
+    recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
+    each tuned penalty. For a new recording, N_j is the prediction of model j. The best compromise
+    between all predictions is
 
-        argmin_M Σ_j q_j ‖M − N_j‖²_F.
+        argmin_M Σ_j q_j ‖M − N_j‖²_F − c K.
 
+    K is the number of segments of M. Compromises of models that disagree have too few segments, so
+    each is worth c = .15.
     An exact dynamic program over the segment ends of all N_j finds this compromise, see
     :mod:`metriclearn.oracles.expected_loss`. If members predict names, the program also finds the
     names of segments. With ``combine="best"``, a single model is chosen instead, whose metric can
@@ -129,9 +134,8 @@ class Segmenter(AgreementSegmenter):
     Parameters
     ----------
     members : mapping of names to lists of learners, learner, or None
-        Families of members. The weight of a member is divided by the number of members in its
-        family, so a large family has no advantage. By default, six families of metrics at several
-        strengths, and, if labels are names, learners of names with two classifiers.
+        Families of members: learners, or :class:`~metriclearn.estimators.Member` with a view that
+        several share. By default, those of :func:`~metriclearn.estimators.default_members`.
     view : view, optional
         Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view
         may leave rows out. By default, rows with NaN are left out if there are any.
@@ -144,12 +148,13 @@ class Segmenter(AgreementSegmenter):
     time : str, optional
         The column of times from which the rate of tables was read.
     combine : "consensus", "uniform" or "best"
-        With "consensus", q_j ∝ (least loss / loss)^p, where "loss" is the mean loss of a member on
-        the recordings left out. The power p is chosen by the loss of the compromise on recordings
-        left out. The labels of a recording that was left out are not used to fit the models that
-        answer for it, nor are its own losses used for their weights; they take part in tuning
-        penalties and the power, and in models of other parts. With "uniform", all families have
-        the same weight. "best" is the model of the simplest family whose loss exceeds the least by
+        With "consensus", the weights q are those for which the weighted mean of the members'
+        matrices predicts the matrices of the labels best, by least squares on the recordings left
+        out (stacking); few labeled segments pull the weights towards each other. The labels of a
+        recording that was left out are not used to fit the models that answer for it, nor for their
+        weights; they take part in tuning penalties, and in models of other parts. With "uniform",
+        all families have the same weight. "best" is the model of the simplest family whose loss
+        exceeds the least by
         at most one standard error over groups; then other settings are tried, see ``choice_``.
     names : bool, optional
         Whether labels are names, that is, mean the same in all recordings. By default labels count

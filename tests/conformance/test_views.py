@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 import metriclearn as ml
 from metriclearn import baselines, views
 from metriclearn.views import Chain, Fill, Labels, LeaveOut, Neighbors, OwnScale, Posteriors, Union
-from metriclearn.views.fourier import primal_svm
 from metriclearn.views.hermite import hermite_functions
+from tests.views.primal_svm import primal_svm
 
 RANDOM = np.random.default_rng(0)
 NAMES = [np.repeat(RANDOM.permutation(3), RANDOM.integers(12, 20, 3)) for _ in range(6)]
