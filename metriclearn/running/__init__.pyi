@@ -31,10 +31,12 @@ from .parameters import Real as Real
 from .parameters import metric_factor as metric_factor
 from .parameters import needs as needs
 from .parameters import text as text
+from .times import MISSING as MISSING
 from .times import Form as Form
 from .times import Times as Times
 from .times import formatted as formatted
 from .times import matches as matches
+from .times import mean_rows as mean_rows
 from .times import numbers as numbers
 from .times import rate_of as rate_of
 from .times import read_times as read_times
