@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment, named_as, numbered, row_labels
 from metriclearn.datasets.files import (
@@ -27,6 +26,7 @@ from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
+from metriclearn.running.progress import bar
 from metriclearn.running.times import Times
 
 _LOGGER = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def load_recordings(
             f"{unknown[:5]}."
         )
     _need(folder, segments, chosen, files, "a file of sound or pictures")
-    shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
+    shown = bar(chosen, "features", len(chosen), disable=None, unit="file", delay=2.0)
     features = {name: cached_features(files[name], extractor, cache) for name in shown}
     return of_parts(
         folder.resolve().name,

@@ -251,7 +251,8 @@ def segment(
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
     failed = 0
     read = _Reading(cache, likelihood or 0.0, fill, duplicates)
-    for path, target in zip(paths, targets):
+    given = list(zip(paths, targets))
+    for path, target in running.progress.bar(given, "files", len(given), disable=True):
         try:
             found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), read)
         except FIXABLE as error:
@@ -475,6 +476,7 @@ def _follow_input(segmenter: Any, *options: Any) -> None:
     """Segment the standard input, and print each segment as soon as it is final."""
     from metriclearn.apps.console.live import json_lines
 
+    running.quieten()
     for line in json_lines(segmenter, sys.stdin, *options):
         print(line, flush=True)
 

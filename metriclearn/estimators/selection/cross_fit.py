@@ -21,7 +21,6 @@ from scipy.special import ndtr, stdtrit
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
-from tqdm import tqdm
 
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
 from metriclearn.estimators.labelings import list_labelings, read_labelings, read_names
@@ -32,6 +31,7 @@ from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.parameters import shown
+from metriclearn.running.progress import bar
 from metriclearn.views.plain import FittedViews
 
 # How fast weights fall with the loss: with 0 all weights are equal, and with the last power nearly
@@ -582,7 +582,7 @@ class Fits(NamedTuple):
         fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
         # Warnings would recur in every part. The filter applies to all threads.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            models = list(tqdm(fits, self.who, len(calls), disable=hidden))
+            models = list(bar(fits, self.who, len(calls), disable=hidden))
         rows = [models[i : i + len(parts)] for i in range(0, len(models), len(parts))]
         failed = [[one for one in row if isinstance(one, (ValueError, _Late))] for row in rows]
         kept = [m for m, some in enumerate(failed) if not some]
