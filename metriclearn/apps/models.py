@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN = "unknown"  # label of time that nobody has labeled
+WITHOUT_RATE = (
+    "Neither --time nor --rate is given, so a row counts as a second; name the column of times "
+    "(--time COLUMN), or pass the rows per second (--rate NUMBER)."
+)
 
 
 def extractor_of(kind: str, rate: float) -> Any:

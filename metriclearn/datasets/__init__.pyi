@@ -13,6 +13,7 @@ from .annotations import segments_text as segments_text
 from .annotations import typical_tolerance as typical_tolerance
 from .examples import load_example as load_example
 from .files import ENDINGS as ENDINGS
+from .files import columns_of_times as columns_of_times
 from .files import file_times as file_times
 from .files import finite_values as finite_values
 from .files import load_files as load_files

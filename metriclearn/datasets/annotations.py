@@ -23,9 +23,10 @@ from metriclearn.running.parameters import text
 Segment = tuple[float, float, str]
 _UNKNOWN = "unknown"  # label of time without a label beside labeled time
 _COLUMNS = ("recording", "start", "end", "label")
+_ANNOTATORS = ("annotator", "coder", "observer", "rater")
 
 
-def read_segments(path: PathLike) -> dict[str, list[Segment]]:
+def read_segments(path: PathLike, annotator: str | None = None) -> dict[str, list[Segment]]:
     """Read the segments (start, end, label) of every recording from a text table, and sort them.
 
     Times are in seconds. If the column of labels is missing or empty, all labels are empty.
@@ -33,7 +34,10 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     Parameters
     ----------
     path : path
-        A table with the columns recording, start, end and label.
+        A table with the columns recording, start, end and label. A column annotator, coder,
+        observer or rater tells who labeled a segment.
+    annotator : str, optional
+        Whose segments to read. By default, each recording needs segments of one annotator.
 
     Returns
     -------
@@ -45,8 +49,9 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a column or value is missing, a time is not a number, an end is not after its start, or
-        two segments of a recording overlap by more than a millisecond.
+        If a column or value is missing, a time is not a number, an end is not after its start, two
+        segments of a recording overlap by more than a millisecond, or a recording has several
+        annotators.
 
     See Also
     --------
@@ -74,13 +79,17 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
         )
     places = [header.index(column) for column in _COLUMNS if column in header]
     filled = [row + [""] * len(header) for _, row in rows]
+    by = column_of_annotators(header)
+    people = [("" if by is None else row[by], row[places[0]]) for row in filled]
+    used = of_annotator(path, people, annotator)
+    rows, filled = [rows[i] for i in used], [filled[i] for i in used]
     table = [[*(row[place] for place in places), ""][:4] for row in filled]
     labeled, tables = any(label for *_, label in table), defaultdict(list)
     spellings: dict[str, str] = {}
     decimal = form_of_file(path).decimal
     for (line, row), (recording, *times, label) in zip(rows, table):
         with suppress(ValueError):
-            start, end = (_seconds(time, decimal) for time in times)
+            start, end = (_number_of_seconds(time, decimal) for time in times)
             known = recording and (label or not labeled) and len(row) <= len(header)
             if known and 0 <= start < end < np.inf:
                 tables[spellings.setdefault(text(recording), recording)].append((start, end, label))
@@ -92,8 +101,68 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     return disjoint(path, dict(tables))
 
 
-def _seconds(cell: str, decimal: str) -> float:
-    """Read a time, with a point or a comma before decimals, unless a comma may mean thousands."""
+def column_of_annotators(header: Sequence[str]) -> int | None:
+    """Return the place of the column that tells who labeled a segment, if there is one."""
+    lower = [name.lower() for name in header]
+    return next((lower.index(name) for name in _ANNOTATORS if name in lower), None)
+
+
+def of_annotator(
+    path: PathLike, people: Sequence[tuple[str, str]], annotator: str | None
+) -> list[int]:
+    """Return which segments of a file to read: those of one annotator.
+
+    Parameters
+    ----------
+    path : path
+        The file that error messages name.
+    people : sequence of (annotator, recording)
+        For each segment, who labeled it (empty if unknown), and the name of its recording.
+    annotator : str, optional
+        By default, all segments are read, if no recording has several annotators.
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    ValueError
+        If a recording has several annotators, or no segment is of ``annotator``.
+
+    See Also
+    --------
+    read_segments : reads tables with a column of annotators.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets.annotations import of_annotator
+    >>> of_annotator("a.csv", [("Ann", "a"), ("Bob", "a")], "Bob")
+    [1]
+    """
+    name, who = os.fspath(path), [text(one) for one, _ in people]
+    known = list(dict.fromkeys(filter(None, who)))
+    if annotator is None:
+        for recording in dict.fromkeys(one for _, one in people):
+            several = {w for w, (_, one) in zip(who, people) if one == recording and w}
+            if len(several) > 1:
+                raise ValueError(
+                    f"{name!r} has segments of several annotators, {', '.join(known[:20])}; choose "
+                    "one (annotator=…, --annotator NAME)."
+                )
+        return list(range(len(people)))
+    used = [i for i, one in enumerate(who) if one == text(annotator)]
+    if not used:
+        listed = f"only of {', '.join(known[:20])}" if known else "and names no annotator"
+        raise ValueError(
+            f"{name!r} has no segments of the annotator {annotator!r}, {listed}; choose another "
+            "one, or leave that name out (annotator=…, --annotator)."
+        )
+    return used
+
+
+def _number_of_seconds(cell: str, decimal: str) -> float:
+    """Read a number with a decimal point or comma, unless the comma may divide thousands."""
     if "_" in cell or (decimal == "." and re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", cell)):
         raise ValueError(cell)
     return float(cell.replace(",", "."))

@@ -22,12 +22,13 @@ from metriclearn.datasets.text_tables import lacks, read_text_table, table_form
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import OneOf, Text, needs, text
-from metriclearn.running.times import Times, evenly, read_times, without_times
+from metriclearn.running.times import MISSING, Times, evenly, read_times, without_times
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}  # that save_files writes
+_CLOCKS = re.compile(r"(date|time|stamp|clock|elapsed|seconds?|millis|t|s|ms|us|ns)", re.IGNORECASE)
 ENDINGS = (*SEPARATORS, ".parquet", ".npz")
 
 
@@ -45,7 +46,8 @@ def load_files(
     (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
     an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
     the name of the sequence. Labels in text files are strings, or integers if all labels of the
-    file are integers.
+    file are integers. Empty cells and NaN are missing values. Columns that hold times by their
+    names, and never decrease, are left out.
 
     Parameters
     ----------
@@ -72,14 +74,15 @@ def load_files(
     FileNotFoundError
         If the folder does not exist or has no file of these kinds.
     ValueError
-        If a file cannot be read, lacks a column or a value, or has other feature columns than the
-        first file. For a wrong value, the message names the file, the column and the row, where row
-        1 is the row after the header.
+        If a file cannot be read, lacks a column, a label or all values of a column, or has other
+        feature columns than the first file. For a wrong value, the message names the file, the
+        column and the row, where row 1 is the row after the header.
 
     Warns
     -----
     UserWarning
-        If a column increases in every row, so that it may hold row numbers or times.
+        If a column is left out because it holds times, or if one increases in every row, so that it
+        may hold row numbers or times.
 
     See Also
     --------
@@ -101,7 +104,6 @@ def load_files(
         )
     tables = [features.drop(columns=list(ignore), errors="ignore") for features, _, _ in read]
     names = list(tables[0].columns)
-    sequences = []
     for file, table in zip(files, tables):
         if sorted(table.columns) != sorted(set(names)):
             raise ValueError(
@@ -110,7 +112,11 @@ def load_files(
                 f"{sorted(set(table.columns) - set(names))[:5]}; ignore columns that not all files "
                 "have (ignore=…, --ignore)."
             )
-        sequences.append(finite_values(table[names], file))
+    clocks = columns_of_times(tables)
+    names = [name for name in names if name not in clocks] or names
+    sequences = [
+        finite_values(table[names], file, missing=True) for file, table in zip(files, tables)
+    ]
     rising = np.all([np.all(np.diff(X, axis=0) > 0, axis=0) for X in sequences], axis=0)
     if max(map(len, sequences)) >= 10 and rising.any():  # columns of fewer rows may rise by chance
         times = [str(name) for name, rises in zip(names, rising) if rises]
@@ -128,6 +134,58 @@ def load_files(
         names=[file.stem for file in files],
         feature_names=names,
     )
+
+
+def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
+    """Return the columns that hold times by their names, and never decrease in any table.
+
+    Parameters
+    ----------
+    tables : sequence of pandas.DataFrame
+        Tables of the same columns.
+
+    Returns
+    -------
+    list of names
+
+    Raises
+    ------
+    KeyError
+        If a table lacks a column of the first.
+
+    Warns
+    -----
+    UserWarning
+        If there is such a column: it is no feature.
+
+    See Also
+    --------
+    file_times : reads such a column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from metriclearn.datasets import columns_of_times
+    >>> columns_of_times([pd.DataFrame({"x": [1, 2]})])
+    []
+    """
+    pd = optional("pandas", "tables")
+    found = []
+    for name in tables[0].columns:
+        if not any(map(_CLOCKS.fullmatch, re.split(r"[\W_]+", str(name)))):
+            continue
+        many = [pd.to_numeric(table[name], errors="coerce").to_numpy() for table in tables]
+        rise = any(one[-1] > one[0] for one in many)
+        if max(map(len, many)) >= 10 and rise and all((np.diff(one) >= 0).all() for one in many):
+            found.append(name)
+    if found and len(found) < len(tables[0].columns):
+        warnings.warn(
+            f"Columns of times are no features and are left out: {', '.join(map(str, found))}; to "
+            f"use the times, name the column (--time {shlex.quote(str(found[0]))}).",
+            stacklevel=3,
+        )
+        return found
+    return []
 
 
 def sequence_files(
@@ -348,13 +406,13 @@ def read_features(
     Returns
     -------
     pandas.DataFrame
-        Its values are float64.
+        Its values are float64, and NaN where they are missing.
 
     Raises
     ------
     ValueError
-        If the file is damaged, has no row or no feature column, lacks one of ``names``, or has a
-        value that is not a finite number.
+        If the file is damaged, has no row or no feature column, lacks one of ``names``, has a value
+        that is not a finite number, or a column without a value.
 
     See Also
     --------
@@ -380,11 +438,12 @@ def read_features(
         table = table[list(names)]
     if table.empty:
         raise ValueError(f"{os.fspath(path)!r} needs at least one row and one feature column.")
-    return pd.DataFrame(finite_values(table, path, names is None), columns=table.columns)
+    values = finite_values(table, path, names is None, missing=True)
+    return pd.DataFrame(values, columns=table.columns)
 
 
 def finite_values(
-    features: pd.DataFrame, file: Path, ignorable: bool = True
+    features: pd.DataFrame, file: Path, ignorable: bool = True, missing: bool = False
 ) -> NDArray[np.float64]:
     """Convert the features to float64, and check that they are finite.
 
@@ -395,6 +454,9 @@ def finite_values(
         The file that error messages name.
     ignorable : bool
         Whether messages may propose to leave columns out.
+    missing : bool
+        Whether values may be missing: empty, NaN or None. They become NaN, and every column needs
+        a value.
 
     Returns
     -------
@@ -421,16 +483,22 @@ def finite_values(
     """
     pd = optional("pandas", "tables")
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
-    missing = ~np.isfinite(numbers)
-    if missing.any():
-        row, column = np.argwhere(missing)[0]
-        value, name = str(features.iat[row, column]), str(features.columns[column])
-        remedy, text = "fill or drop such rows", 2 * missing.sum(axis=0) > len(missing)
-        if value.strip().lower() in ("", "nan", "na", "null", "none"):
-            remedy = (
-                "fill short gaps and cut at long ones by metriclearn.regular, or learn from all "
-                "other rows in Python by metriclearn.Segmenter"
+    wrong = ~np.isfinite(numbers)
+    for column in np.flatnonzero(wrong.any(axis=0)).tolist() if missing else ():
+        cells: Any = features.iloc[:, column]
+        blank = cells.isna() | cells.astype(str).str.strip().str.lower().isin(MISSING)
+        wrong[:, column] &= ~blank.to_numpy()
+        if np.isnan(numbers[:, column]).all() and not wrong[:, column].any():
+            name = str(features.columns[column])
+            remedy = f"ignore it (--ignore {shlex.quote(name)})" if ignorable else "fill it"
+            raise ValueError(
+                f"{os.fspath(file)!r} needs a number in every column, but column {name!r} has "
+                f"none; {remedy}."
             )
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        value, name = str(features.iat[row, column]), str(features.columns[column])
+        remedy, text = "fill or drop such rows", 2 * wrong.sum(axis=0) > len(wrong)
         if re.fullmatch(r"-?\d{1,3}(,\d{3})+\.\d*|-?\d{1,3}(,\d{3}){2,}", value.strip()):
             remedy = "write numbers without a comma for each thousand"
         elif re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
@@ -446,7 +514,9 @@ def finite_values(
     return numbers
 
 
-def file_times(file: Path, time: str, rate: float | None = None) -> Times:
+def file_times(
+    file: Path, time: str, rate: float | None = None, duplicates: str | None = None
+) -> Times:
     """Read the times of the rows of a table.
 
     Parameters
@@ -458,6 +528,9 @@ def file_times(file: Path, time: str, rate: float | None = None) -> Times:
         or the size of the numbers tells), time stamps, clock times or durations.
     rate : float, optional
         Rows per second of a table without this column. By default, such a table is refused.
+    duplicates : "mean" or "first", optional
+        Successive rows may have the same time, see :meth:`metriclearn.running.Times.distinct`. By
+        default, this is an error.
 
     Returns
     -------
@@ -489,7 +562,8 @@ def file_times(file: Path, time: str, rate: float | None = None) -> Times:
     table, _ = read_columns(file, **only)
     named = [name for name in table.columns if text(name) == wanted]
     if named:
-        return read_times(repr(os.fspath(file)), table[named[0]], time, first_row=1)
+        who, values = repr(os.fspath(file)), table[named[0]]
+        return read_times(who, values, time, first_row=1, duplicates=duplicates)
     table, _ = read_columns(file)
     if rate is None:
         raise lacks(file, time, table.columns, "name the column of the times (--time)")

@@ -18,6 +18,7 @@ from metriclearn.datasets.annotations import (
     Segment,
     disjoint,
     numbered,
+    of_annotator,
     read_segments,
     save_segments,
     seconds_text,
@@ -46,7 +47,7 @@ class Format(NamedTuple):
         ``write(name, segments, path)`` writes the segments of the recording ``name``.
     read : callable
         ``read(name, path)`` returns the segments of the recording ``name``. That of Raven takes a
-        column ``label``, too.
+        column ``label``, too, and some take an ``annotator``.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
     is_sound : bool
@@ -135,7 +136,7 @@ def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
     grid.to_file(str(path))
 
 
-def _read_textgrid(name: str, path: Path) -> list[Segment]:
+def _read_textgrid(name: str, path: Path, annotator: str | None = None) -> list[Segment]:
     """Read a TextGrid in Praat's long, short or chronological form.
 
     Praat reads texts in quotes and numbers between blanks, and takes all else for comments.
@@ -159,13 +160,13 @@ def _read_textgrid(name: str, path: Path) -> list[Segment]:
         tiers = [(title, []) for _, title in kinds]
         for place in values:
             keep(kinds[int(place) - 1][0], tiers[int(place) - 1][1])
-        return _one_tier(path, tiers)
+        return _one_tier(path, tiers, annotator)
     for _ in range(int(take(4)[3])):
         kind, title, _, _, size = take(5)
         tiers.append((title, []))
         for _ in range(int(size)):
             keep(kind, tiers[-1][1])
-    return _one_tier(path, tiers)
+    return _one_tier(path, tiers, annotator)
 
 
 def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
@@ -184,20 +185,21 @@ def _write_elan(name: str, segments: Sequence[Segment], path: Path) -> None:
     document.to_file(str(path))
 
 
-def _read_elan(name: str, path: Path) -> list[Segment]:
+def _read_elan(name: str, path: Path, annotator: str | None = None) -> list[Segment]:
     document = optional("pympi", "label").Elan.Eaf(str(path))
     properties = dict(document.get_properties())
     # exact times by their milliseconds; a time that was moved in ELAN is not among them
     finer = {_milliseconds(time): time for time in map(float, properties.get(_EXACT, "").split())}
     media = document.get_linked_files()
     origin = int(media[0].get("TIME_ORIGIN") or 0) / 1000 if media else 0.0  # in the sound
-    tiers = []
+    tiers, people = [], []
     for tier in document.get_tier_names():
         cues = document.get_annotation_data_for_tier(tier)
         spans = [[finer.get(time, time / 1000) + origin for time in cue[:2]] for cue in cues]
         texts = [cue[2].strip() for cue in cues]
         tiers.append((tier, sorted((a, b, text) for (a, b), text in zip(spans, texts))))
-    return _one_tier(path, tiers)
+        people.append(document.get_parameters_for_tier(tier).get("ANNOTATOR") or "")
+    return _one_tier(path, tiers, annotator, people)
 
 
 def _milliseconds(seconds: float) -> int:
@@ -206,16 +208,27 @@ def _milliseconds(seconds: float) -> int:
     return int(1000 * seconds + 0.5)
 
 
-def _one_tier(path: Path, tiers: Sequence[tuple[str, list[Segment]]]) -> list[Segment]:
-    """Return the segments of the tier named "segments", or else of the first non-empty tier."""
-    filled = [(name, segments) for name, segments in tiers if segments]
-    if not filled:
+def _one_tier(
+    path: Path,
+    tiers: Sequence[tuple[str, list[Segment]]],
+    annotator: str | None = None,
+    people: Sequence[str] = (),
+) -> list[Segment]:
+    """Return the segments of the tier named "segments", or else of the first non-empty tier.
+
+    ``people`` are the annotators of the tiers. Where none is named, tiers are named after them.
+    """
+    by = people if any(people) else [name if annotator else "" for name, _ in tiers]
+    whose = [(who, tier) for who, tier in zip(by, tiers) if tier[1]]
+    if not whose:
         raise ValueError("it has no tier with labeled intervals")
+    used = of_annotator(path, [(who, "") for who, _ in whose], annotator)
+    filled = [whose[i][1] for i in used]
     name, segments = next((tier for tier in filled if tier[0] == _TIER), filled[0])
     if others := [other for other, _ in filled if other != name]:
         warnings.warn(
             f"{path.name!r} has several tiers; {name!r} is read, {', '.join(others[:5])} left out. "
-            f"To use another one, rename it to {_TIER!r}.",
+            f"To use another one, name it (annotator=…, --annotator), or rename it to {_TIER!r}.",
             stacklevel=2,
         )
     return segments
@@ -255,20 +268,18 @@ def _write_jams(name: str, segments: Sequence[Segment], path: Path) -> None:
     _save(path, json.dumps(content, indent=1))
 
 
-def _read_jams(name: str, path: Path) -> list[Segment]:
+def _read_jams(name: str, path: Path, annotator: str | None = None) -> list[Segment]:
     found = json.loads(path.read_text("utf-8-sig"))["annotations"]
+    found = [one for one in found if re.match("segment|tag", one["namespace"])]
     tiers = [
-        (one["namespace"], one["data"])
+        (
+            one["namespace"],
+            sorted((o["time"], o["time"] + o["duration"], str(o["value"])) for o in one["data"]),
+        )
         for one in found
-        if re.match("segment|tag", one["namespace"])
     ]
-    return _one_tier(
-        path,
-        [
-            (space, sorted((o["time"], o["time"] + o["duration"], str(o["value"])) for o in data))
-            for space, data in tiers
-        ],
-    )
+    about = [(one.get("annotation_metadata") or {}).get("annotator") or {} for one in found]
+    return _one_tier(path, tiers, annotator, [str(one.get("name") or "") for one in about])
 
 
 FORMATS = {
@@ -282,6 +293,9 @@ FORMATS = {
     "raven": Format("Raven selections", ".selections.txt", write_raven, read_raven),
     "wav": Format("WAV cue markers", ".cues.wav", write_cues, read_cues, 5.1e-4, is_sound=True),
 }
+
+
+_WITH_ANNOTATORS = ("textgrid", "elan", "jams", "raven")
 
 
 def write_file(
@@ -417,7 +431,9 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     return segments
 
 
-def read_labels(path: PathLike, label: str | None = None) -> dict[str, list[Segment]]:
+def read_labels(
+    path: PathLike, label: str | None = None, annotator: str | None = None
+) -> dict[str, list[Segment]]:
     """Read the segments of every recording from a table (CSV), or from files of other programs.
 
     The ending determines the format: ``.labels.txt`` and ``.txt`` (Audacity), ``.vtt``,
@@ -432,6 +448,9 @@ def read_labels(path: PathLike, label: str | None = None) -> dict[str, list[Segm
         A file, or a pattern of files such as ``"songs/*.TextGrid"``.
     label : str, optional
         The column of the labels in a table of Raven or BORIS.
+    annotator : str, optional
+        Whose segments to read: a value of the column annotator, coder, observer or rater of a
+        table, an annotator in ELAN and JAMS, or else the name of a tier.
 
     Returns
     -------
@@ -443,7 +462,8 @@ def read_labels(path: PathLike, label: str | None = None) -> dict[str, list[Segm
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a file is damaged, or its segments overlap or have no duration.
+        If a file is damaged, its segments overlap or have no duration, or a recording has segments
+        of several annotators.
 
     See Also
     --------
@@ -457,20 +477,20 @@ def read_labels(path: PathLike, label: str | None = None) -> dict[str, list[Segm
     """
     given = Path(path)
     if given.is_file() or not set(given.name) & set("*?["):
-        return _read_one(given, label)
+        return _read_one(given, label, annotator)
     files = sorted(file for file in given.parent.glob(given.name) if file.is_file())
     if not files:
         raise FileNotFoundError(f"No file of {str(given.parent)!r} is like {given.name!r}.")
     tables: dict[str, list[Segment]] = {}
     for file in files:
-        for name, segments in _read_one(file, label).items():
+        for name, segments in _read_one(file, label, annotator).items():
             if name in tables:
                 raise ValueError(f"{os.fspath(given)!r} has {name!r} twice; remove a file.")
             tables[name] = segments
     return tables
 
 
-def _read_one(path: Path, label: str | None) -> dict[str, list[Segment]]:
+def _read_one(path: Path, label: str | None, annotator: str | None) -> dict[str, list[Segment]]:
     lower, special = path.name.lower(), {"label": label} if label else {}
     endings = {form.ending.lower(): kind for kind, form in FORMATS.items() if kind != "csv"}
     for ending, kind in (endings | {".txt": "audacity", ".wav": "wav"}).items():
@@ -480,6 +500,12 @@ def _read_one(path: Path, label: str | None) -> dict[str, list[Segment]]:
                 name = re.sub(r"\.Table\.\d+$", "", name)  # Raven adds the number of the table
             elif label:
                 raise _no_column(path, label)
+            if annotator and kind not in _WITH_ANNOTATORS:
+                raise ValueError(
+                    f"{os.fspath(path)!r} names no annotators; leave that name out (annotator=…, "
+                    "--annotator)."
+                )
+            special |= {"annotator": annotator} if annotator else {}
             with reading(path, FORMATS[kind].title, Exception):
                 segments = FORMATS[kind].read(name, path, **special)
             return disjoint(path, {name: segments})
@@ -489,10 +515,10 @@ def _read_one(path: Path, label: str | None) -> dict[str, list[Segment]]:
             f"'*{others[0].suffix}' in its place (segments=…, --segments)."
         )
     if path.is_file() and is_boris(text_rows(path, "a table of segments or events")[0]):
-        return disjoint(path, read_boris(path, label))
+        return disjoint(path, read_boris(path, label, annotator))
     if label:
         raise _no_column(path, label)
-    return read_segments(path)
+    return read_segments(path, annotator)
 
 
 def _no_column(path: Path, label: str) -> ValueError:

@@ -13,15 +13,20 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment, named_as, numbered, row_labels
-from metriclearn.datasets.files import ENDINGS, read_features, sequence_files
+from metriclearn.datasets.files import (
+    ENDINGS,
+    columns_of_times,
+    read_features,
+    sequence_files,
+)
 from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
+from metriclearn.running.progress import bar
 from metriclearn.running.times import Times
 
 _LOGGER = logging.getLogger(__name__)
@@ -75,7 +80,7 @@ def load_recordings(
     gap: str | None = None,
     groups: dict[str, str] | None = None,
     cache: PathLike | None = None,
-    label: str | None = None,
+    **options: str | None,
 ) -> LabeledSequences:
     """Compute the features of recordings, and label each row from a table of segments.
 
@@ -102,8 +107,8 @@ def load_recordings(
         Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional
         Folder in which computed features are kept, see :func:`cached_features`.
-    label : str, optional
-        The column of the labels, if the table is of Raven or BORIS.
+    **options
+        ``label`` and ``annotator`` of :func:`~metriclearn.datasets.formats.read_labels`.
 
     Returns
     -------
@@ -140,7 +145,7 @@ def load_recordings(
     """
     folder = Path(root)
     files = recording_files(folder)
-    tables = named_as(read_labels(folder / segments, label), files)
+    tables = named_as(read_labels(folder / segments, **options), files)
     chosen = sorted(tables)
     if recordings is not None:
         forms = {text(name): name for name in tables}
@@ -151,7 +156,7 @@ def load_recordings(
             f"{unknown[:5]}."
         )
     _need(folder, segments, chosen, files, "a file of sound or pictures")
-    shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
+    shown = bar(chosen, "features", len(chosen), disable=None, unit="file", delay=2.0)
     features = {name: cached_features(files[name], extractor, cache) for name in shown}
     return of_parts(
         folder.resolve().name,
@@ -169,8 +174,8 @@ def load_tables(
     ignore: Sequence[str] = (),
     gap: str | None = None,
     times: Mapping[str, Times] | None = None,
-    label: str | None = None,
     likelihood: float = 0.0,
+    **options: str | None,
 ) -> LabeledSequences:
     """Read features from tables (CSV, TSV, Parquet, npz), and label each row from a table of
     segments.
@@ -182,13 +187,13 @@ def load_tables(
         recording a file RECORDING.suffix with one row per sample.
     rate : float
         Rows per second.
-    segments, gap, label
+    segments, gap, **options
         As in :func:`load_recordings`.
     ignore : sequence of str
         Columns that are not features. The column ``label`` is always left out.
     times : dict, optional
-        The times of the rows of every recording, see :func:`file_times`. By default, rows follow
-        one another in 1/rate seconds.
+        The times of the rows of every recording, see :func:`file_times`. Rows of one time become
+        one. By default, rows follow one another in 1/rate seconds.
     likelihood : float
         See :func:`read_features`.
 
@@ -221,7 +226,7 @@ def load_tables(
     >>> data = load_tables("features")  # doctest: +SKIP
     """
     folder = Path(root)
-    tables = read_labels(folder / segments, label)
+    tables = read_labels(folder / segments, **options)
     inside = sequence_files("load_tables", folder, None, ENDINGS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
     tables = named_as(tables, [*files, *recording_files(folder)])
@@ -236,11 +241,14 @@ def load_tables(
                 f"{os.fspath(files[name])!r} needs the columns {columns[:8]} of the first table, "
                 f"got {list(frame.columns)[:8]}; ignore the others (ignore=…, --ignore)."
             )
-    features = {name: frame.to_numpy() for name, frame in frames.items()}
+    clocks = columns_of_times(list(frames.values()))
+    columns = [column for column in columns if column not in clocks]
+    features = {name: frame[columns].to_numpy() for name, frame in frames.items()}
     own = {name: (times or {}).get(files[name].stem) for name in chosen}
     for name, read in own.items():
         if read is None:
             continue
+        features[name] = read.distinct(features[name])
         # seconds at an even rate, without holes
         rows = read.rows([span[:2] for span in tables[name]]) / rate
         tables[name] = [(a, b, span[2]) for (a, b), span in zip(rows.tolist(), tables[name])]

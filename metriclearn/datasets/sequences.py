@@ -67,7 +67,7 @@ class LabeledSequences(Items):
     name : str
         Name of the data set.
     sequences : list of N arrays (T_i, P)
-        Finite features, stored as float64.
+        Features, stored as float64. NaN is a missing value; infinity is refused.
     labels : list of N arrays (T_i,)
         Label of every sample: numbers, strings or other hashable values.
     groups : list of N str
@@ -81,7 +81,7 @@ class LabeledSequences(Items):
     Raises
     ------
     ValueError
-        If shapes disagree, or a value is not finite; the message names the sequence.
+        If shapes disagree, or a value is infinite; the message names the sequence.
 
     See Also
     --------
@@ -115,7 +115,7 @@ class LabeledSequences(Items):
     def _check(self, name: str, features: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
         """Check one sequence, and return its features (float64) and labels as arrays."""
         who, y = f"LabeledSequences {self.name!r}", np.asarray(labels)
-        X = np.ascontiguousarray(real_array(who, f"sequence {name!r}", features))
+        X = np.ascontiguousarray(real_array(who, f"sequence {name!r}", features, allow=["missing"]))
         if X.shape[1] != len(self.feature_names) or y.shape != X.shape[:1]:
             raise ValueError(
                 f"{who} needs a label per sample and a column per feature name in sequence "

@@ -84,7 +84,7 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
 )
-from metriclearn.running.times import Times, matches
+from metriclearn.running.times import Times, matches, mean_rows
 from metriclearn.views.columns import note_constant
 from metriclearn.views.gaps import LeaveOut, restriction
 from metriclearn.views.plain import fit_view, rows_of
@@ -387,7 +387,7 @@ class Segmenter(AgreementSegmenter):
             return None
         warnings.warn(
             f"{many} of {total} rows have missing values and are left out; pass "
-            "view=metriclearn.views.Fill() to interpolate them.",
+            "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console).",
             stacklevel=4,
         )
         return LeaveOut()
@@ -657,9 +657,8 @@ class Segmenter(AgreementSegmenter):
             begins = times.at(np.arange(len(X) + 1))
             if not matches(times.who, times.rate, self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
-                counts = np.diff(np.append(firsts, len(X)))
                 columns = getattr(X, "columns", None)
-                X = np.add.reduceat(np.asarray(X), firsts, axis=0) / counts[:, None]
+                X = mean_rows(np.asarray(X, dtype=np.float64), firsts)
                 X = X if columns is None else NamedColumns.of(X, columns)
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
 from metriclearn.running.parameters import Each, Of, Whole
+from metriclearn.running.progress import bar
 from metriclearn.views.plain import StatelessTransformer
 
 
@@ -51,7 +51,7 @@ class RecordingTransformer(StatelessTransformer, ABC):
         if isinstance(X, (str, os.PathLike)):
             return self.extract(X)
         files = list(X)
-        shown = tqdm(files, "features", disable=None, unit="file", delay=2.0)
+        shown = bar(files, "features", len(files), disable=None, unit="file", delay=2.0)
         return [self.extract(path) for path in shown]
 
 

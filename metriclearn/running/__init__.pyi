@@ -9,6 +9,7 @@ from . import extras as extras
 from . import figures as figures
 from . import parameters as parameters
 from . import persistence as persistence
+from . import progress as progress
 from . import stored as stored
 from . import times as times
 from .atomic import locked as locked
@@ -31,10 +32,13 @@ from .parameters import Real as Real
 from .parameters import metric_factor as metric_factor
 from .parameters import needs as needs
 from .parameters import text as text
+from .progress import quieten as quieten
+from .times import MISSING as MISSING
 from .times import Form as Form
 from .times import Times as Times
 from .times import formatted as formatted
 from .times import matches as matches
+from .times import mean_rows as mean_rows
 from .times import numbers as numbers
 from .times import rate_of as rate_of
 from .times import read_times as read_times

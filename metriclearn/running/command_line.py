@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from metriclearn.running.progress import telling
+
 FIXABLE = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
 
 
@@ -35,7 +37,8 @@ def run_program(
 ) -> int:
     """Run the command that the arguments choose, and return the exit status.
 
-    Warnings are printed as notes, each once, although several folds may warn.
+    Warnings are printed as notes, each once, although several folds may warn. In a terminal, lines
+    tell that the command is still working.
 
     Parameters
     ----------
@@ -63,7 +66,9 @@ def run_program(
             warnings.showwarning = note  # type: ignore[assignment]
             parser = command_line(program, main, commands, version)
             options = vars(parser.parse_args(arguments))
-            options.pop("run")(**options)
+            command = options.pop("run")
+            with telling(command.__name__):
+                command(**options)
     except (Exception, KeyboardInterrupt) as error:
         if interruptions or isinstance(error, KeyboardInterrupt):
             print("Interrupted. No file was left incomplete.", file=sys.stderr)

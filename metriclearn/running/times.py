@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain, islice
@@ -29,7 +29,7 @@ _FIRST = 10  # rows of a stream that choose the form and the rate
 _NEAR = 1e-6  # rows
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _FIELDS = ((0, 60), (0, 60), (0, 24), (1, 32), (1, 13))  # seconds to months
-_MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}
+MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}  # texts, in lower case
 _UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
 _NAMED = re.compile(
     r"(?:^|[\s_.([/-])(?:(m(?:illi)?s(?:ec(?:ond)?s?)?|millis)|((?:u|µ|μ|micro)s(?:ec(?:ond)?s?)?"
@@ -109,12 +109,26 @@ class Times:
         The time of the first row, in units of the form.
     who : str
         The function or the file that has these times.
+    starts : (T,) int array, optional
+        The first of the rows of each time, if several rows of the table may have the same time.
+    duplicates : str, optional
+        Which row stands for several of the same time: the "first" one, or the "mean" of all.
     """
 
     seconds: NDArray[np.float64]
     form: Form
     origin: float = 0
     who: str = "The table"
+    starts: NDArray[np.intp] | None = None
+    duplicates: str | None = None
+
+    def distinct(self, rows: NDArray) -> NDArray:
+        """Return one row of a table for each time. Labels are those of the first row."""
+        if self.starts is None:
+            return rows
+        if self.duplicates == "mean" and rows.dtype.kind == "f":
+            return mean_rows(rows, self.starts)
+        return rows[self.starts]
 
     @property
     def holes(self) -> NDArray[np.intp]:
@@ -158,6 +172,21 @@ class Times:
         """Return the first row in each time of 1/rate seconds. Times without a row are left out."""
         ticks = np.floor(self.seconds * rate + _NEAR)
         return np.flatnonzero(np.diff(ticks, prepend=-1))
+
+
+def mean_rows(rows: NDArray[np.float64], starts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the mean of the known values in each group of rows; NaN where none is known.
+
+    Parameters
+    ----------
+    rows : array (T, P)
+    starts : int array (G,)
+        The first row of each group.
+    """
+    known = ~np.isnan(rows)
+    sums = np.add.reduceat(np.where(known, rows, 0.0), starts, axis=0)
+    counts = np.add.reduceat(known.astype(np.int64), starts, axis=0)
+    return np.where(counts, sums / np.maximum(counts, 1), np.nan)
 
 
 def rate_of(tables: Sequence[Times], column: str) -> float:
@@ -250,6 +279,7 @@ def read_times(
     form: Form | None = None,
     first_row: int = 0,
     dated: bool = False,
+    duplicates: str | None = None,
 ) -> Times:
     """Read the times of the rows of a table.
 
@@ -269,6 +299,9 @@ def read_times(
         The number of the first row in error messages.
     dated : bool
         Whether dates matter, and not only the seconds between them.
+    duplicates : "mean" or "first", optional
+        Successive rows may have the same time, see :meth:`Times.distinct`. By default, this is an
+        error.
 
     Returns
     -------
@@ -288,8 +321,19 @@ def read_times(
         be read in two ways, of which one has even steps.
     """
     column_words = "" if column is None else f" in column {column!r}"
-    place = _Place(who, column_words, first_row)
-    array = _plain(values)
+    place = _Place(who, column_words, first_row, duplicates is not None)
+    read = _read(place, _plain(values), column, form, dated)
+    if duplicates is None:
+        return read
+    starts = np.flatnonzero(np.diff(read.seconds, prepend=-1.0))
+    return replace(read, seconds=read.seconds[starts], starts=starts, duplicates=duplicates)
+
+
+def _read(
+    place: _Place, array: NDArray, column: str | None, form: Form | None, dated: bool
+) -> Times:
+    """Read the times of rows, some of which may be equal."""
+    who, column_words, *_ = place
     if not len(array):
         raise ValueError(f"{who} needs times{column_words}, but there are no rows; add rows.")
     if array.dtype.kind in "mM":
@@ -307,7 +351,7 @@ def read_times(
         place.complete(np.isnan(array))
         return _read_numbers(place, array, column)
     texts = [str(value).strip() for value in array.tolist()]
-    place.complete(np.array([text.lower() in _MISSING for text in texts]))
+    place.complete(np.array([text.lower() in MISSING for text in texts]))
     commas = [text for text in texts if "," in text]
     if form is None and commas and all(map(_THOUSANDS.fullmatch, commas)):
         raise ValueError(
@@ -326,6 +370,7 @@ class _Place(NamedTuple):
     who: str
     column: str
     first_row: int
+    may_repeat: bool = False
 
     def complete(self, missing: NDArray[np.bool_]) -> None:
         if missing.any():
@@ -341,21 +386,31 @@ class _Place(NamedTuple):
             f"{text[:40]!r}; correct or drop this row."
         )
 
+    def rises(self, seconds: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return after which steps the times are in order."""
+        steps = np.diff(seconds)
+        return steps >= 0 if self.may_repeat else steps > 0
+
     def increasing(self, seconds: NDArray[np.float64], values: Any, local: bool) -> None:
         """Check that times are finite and increase. ``local``: they may have been put back."""
         finite = np.isfinite(seconds)
         if not finite.all():
             row = int(np.argmin(finite))
             raise self.unreadable(row, str(values[row]), "finite times")
-        steps = np.diff(seconds)
-        if (steps > 0).all():
+        steps, rises = np.diff(seconds), self.rises(seconds)
+        if rises.all():
             return
-        row = int(np.argmin(steps > 0)) + 1
+        row = int(np.argmin(rises)) + 1
+        if steps[row - 1] == 0:
+            number = row + self.first_row
+            raise ValueError(
+                f"{self.who} needs times that increase{self.column}, but rows {number - 1} and "
+                f"{number} both have {values[row]}; drop one of them, or pass "
+                "--duplicates mean or --duplicates first."
+            )
         before = f"after {values[row - 1]}"
         remedy = "sort the rows by time"
-        if steps[row - 1] == 0:
-            before, remedy = "again", "drop all rows of a time but one"
-        elif local and -3600 <= steps[row - 1] < -1700:
+        if local and -3600 <= steps[row - 1] < -1700:
             remedy = "if clocks were put back there, write times with their zones, else " + remedy
         raise ValueError(
             f"{self.who} needs times that increase{self.column}, but row {row + self.first_row} "
@@ -412,7 +467,7 @@ def _unit(first: float, passed: NDArray[np.float64], column: str | None) -> floa
     elif recent := [unit for unit, n in _UNITS.items() if 9.46e8 * n <= first <= 4.1e9 * n]:
         unit, why = recent[0], "since 1970, by the size of the numbers"
     else:
-        step = float(np.median(np.diff(passed))) if len(passed) > 1 else 0.0
+        step = _middle(np.diff(passed))
         if 4 <= step <= 1e10 and step % 60:  # minutes and hours are usual
             unit = "ms" if step <= 1e3 else "µs" if step <= 1e6 else "ns"
             warnings.warn(
@@ -452,7 +507,7 @@ def _read_texts(place: _Place, texts: list[str], forms: list[Form], dated: bool)
     # Days before months, if they are read as years, have longer steps, which are more even.
     usual = [np.ptp(one[1]) for one in read if not one[0].is_rare]
     read = [one for one in read if not one[0].is_rare or np.ptp(one[1]) < min([*usual, np.inf])]
-    rising = [one for one in read if (np.diff(one[1]) > 0).all()]
+    rising = [one for one in read if place.rises(one[1]).all()]
     if not rising:
         place.increasing(read[0][1], texts, read[0][0].is_stamp)
     ranked = [(_unevenness(passed), form, passed, first) for form, passed, first in rising]
@@ -491,14 +546,24 @@ def _since_first(form: Form, values: list[Any]) -> tuple[NDArray[np.float64], fl
 
 def _unevenness(seconds: NDArray[np.float64]) -> float:
     steps = np.diff(seconds)
-    middle = float(np.median(steps)) if len(steps) else 0.0
+    steps = steps[steps != 0]  # times may repeat
+    middle = _middle(steps)
     return float(np.abs(steps - middle).mean()) / middle if middle else 0.0
 
 
+def _middle(steps: NDArray[np.float64]) -> float:
+    """Return the median of the steps between different times, or 0 without one."""
+    steps = steps[steps != 0]
+    return float(np.median(steps)) if len(steps) else 0.0
+
+
 def timed_rows(
-    who: str, rows: Iterable[tuple[str, Any]], column: str
+    who: str, rows: Iterable[tuple[str, Any]], column: str, may_repeat: bool = False
 ) -> tuple[Times, Iterator[tuple[float, Any]]]:
     """Read the times of a stream, in the form of its first rows.
+
+    If several forms give the first rows the same seconds, such as days before months and months
+    before days, then the first row where they differ chooses the form whose step is most even.
 
     Parameters
     ----------
@@ -506,6 +571,8 @@ def timed_rows(
         As for :func:`read_times`.
     rows : iterable of (time, row)
         At least one.
+    may_repeat : bool
+        Whether successive rows may have the same time.
 
     Returns
     -------
@@ -513,32 +580,93 @@ def timed_rows(
         Those of the first rows.
     iterator of (seconds, row)
         All rows, with the seconds since the first one.
+
+    Raises
+    ------
+    ValueError
+        As for :func:`read_times`, and if a later row can be read in two ways, whose steps are
+        equally even.
     """
     given = iter(rows)
     first = list(islice(given, _FIRST))
-    times = read_times(who, [text for text, _ in first], column, first_row=1)
+    texts = [text for text, _ in first]
+    duplicates = "first" if may_repeat else None
+    times = read_times(who, texts, column, first_row=1, duplicates=duplicates)
+    place = _Place(who, f" in column {column!r}", 1, may_repeat)
+    seconds = times.seconds
+    if times.starts is not None:
+        seconds = np.repeat(seconds, np.diff(np.append(times.starts, len(first))))
+    stripped = [text.strip() for text in texts]
+    forms = [times.form]
+    if times.form in _FORMS[1:]:
+        forms += [form for form in _likely(stripped) if form != times.form]
+    readings = []
+    for form in forms:
+        values: list[Any] = [form.read(text) for text in stripped]
+        if None not in values:
+            since, origin = _since_first(form, values)
+            if np.allclose(since, seconds, atol=1e-9):
+                turned = origin + round(since[-1] * form.per_second)
+                last = turned if form.turn else values[-1]
+                readings.append(_Reading(form, origin, last))
+    steps = _middle(np.diff(seconds))
     return times, chain(
-        zip(times.seconds.tolist(), [row for _, row in first]),
-        _following(times, given, first[-1][0], f" in column {column!r}"),
+        zip(seconds.tolist(), [row for _, row in first]),
+        _following(place, readings, given, (len(first), texts[-1], steps)),
     )
 
 
+class _Reading(NamedTuple):
+    """A form that reads a stream, the first time in its units, and the last one."""
+
+    form: Form
+    origin: float
+    last: float
+
+    def then(self, text: str) -> _Reading | None:
+        """Read the next time, or return None."""
+        value = self.form.read(text)
+        return None if value is None else self._replace(last=self.form.after(self.last, value))
+
+    @property
+    def seconds(self) -> float:
+        return (self.last - self.origin) / self.form.per_second
+
+
 def _following(
-    times: Times, rows: Iterator[tuple[str, Any]], text: str, column: str
+    place: _Place,
+    readings: list[_Reading],
+    rows: Iterator[tuple[str, Any]],
+    after: tuple[int, str, float],
 ) -> Iterator[tuple[float, Any]]:
-    """Read the times of a stream after its first rows, the last of which has the time ``text``."""
-    form, before = times.form, times.origin + round(times.seconds[-1] * times.form.per_second)
-    before = before if form.turn else form.read(text.strip()) or 0
-    former = text
-    for number, (text, row) in enumerate(rows, len(times.seconds)):
-        place, value = _Place(times.who, column, number), form.read(text.strip())
-        if value is None:
-            raise place.unreadable(1, text, form.title)
-        value = form.after(before, value)
-        passed = np.array([0.0, value - before]) / form.per_second
-        place.increasing(passed, [former, text], form.is_stamp)
-        before, former = value, text
-        yield (value - times.origin) / form.per_second, row
+    """Read the times of a stream after its first rows: so many, the text of the last, a step."""
+    count, former, step = after
+    for number, (text, row) in enumerate(rows, count):
+        here, before = place._replace(first_row=number), readings[0]
+        later = [one for reading in readings if (one := reading.then(text.strip()))]
+        if not later:
+            raise here.unreadable(1, text, before.form.title)
+        steps = [one.seconds - before.seconds for one in later]
+        uneven = [abs(one - step) if one > 0 else np.inf for one in steps]
+        best = int(np.argmin(uneven))
+        others = [i for i, one in enumerate(steps) if abs(one - steps[best]) > 1e-9]
+        if others:
+            other = min(others, key=uneven.__getitem__)
+            titles = later[best].form.title, later[other].form.title
+            if uneven[other] <= 2 * uneven[best] + 1e-6:
+                raise ValueError(
+                    f"{place.who} has times such as {text!r}{place.column} that can be read as "
+                    f"{titles[0]} or as {titles[1]}; write them in full, as 2026-03-31."
+                )
+            warnings.warn(
+                f"Times such as {text!r}{place.column} are read as {titles[0]}, because rows are "
+                f"evenly spaced then, and not as {titles[1]}.",
+                stacklevel=3,
+            )
+        later = [one for i, one in enumerate(later) if i not in others]
+        here.increasing(np.array([0.0, steps[best]]), [former, text], later[0].form.is_stamp)
+        readings, former = later, text
+        yield readings[0].seconds, row
 
 
 def numbers(per_second: float = 1.0) -> Form:

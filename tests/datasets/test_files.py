@@ -15,6 +15,7 @@ from metriclearn.datasets import (
     LabeledSequences,
     file_times,
     load_files,
+    load_tables,
     read_features,
     save_files,
     stream_rows,
@@ -114,6 +115,27 @@ def test_columns_that_are_no_features(tmp_path: Path) -> None:
         load_files(tmp_path / "index")
 
 
+def test_times_are_no_features_and_values_may_be_missing(tmp_path: Path) -> None:
+    rows = [f"{i // 2},{i * 7 % 5},{'NaN' if i == 4 else i % 2},{'ab'[i // 6]}" for i in range(12)]
+    (tmp_path / "a.csv").write_text("\n".join(["Time (s),x,y,label", *rows]))
+    with pytest.warns(UserWarning, match=r"left out: Time \(s\); to use the times, .*'Time \(s\)'"):
+        data = load_files(tmp_path)
+    assert data.feature_names == ["x", "y"]
+    assert np.argwhere(np.isnan(data.sequences[0])).tolist() == [[4, 1]]
+    file = tmp_path / "a.csv"
+    with pytest.raises(ValueError, match="rows 1 and 2 both have 0; drop one of them, or pass"):
+        file_times(file, "Time (s)")
+    times = file_times(file, "Time (s)", duplicates="mean")
+    assert times.rate == 1.0
+    assert times.distinct(data.sequences[0])[2].tolist() == [1.5, 1.0]
+    (tmp_path / "segments.csv").write_text("recording,start,end,label\na,0,4,p\na,4,6,q\n")
+    with pytest.warns(UserWarning, match="are left out: Time"):
+        merged = load_tables(tmp_path, 1.0, times={"a": times})
+    assert merged.labels[0].tolist() == [*"ppppqq"]
+    file.write_text("\n".join(["Time (s),x,label", *(f"{-i},{i},a" for i in range(12))]))
+    assert load_files(tmp_path, pattern="a.csv").feature_names == ["Time (s)", "x"]
+
+
 def test_group_column(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,kind,who\n1,p,01\n2,q,01\n")
     dataset = load_files(tmp_path, label="kind", group="who")
@@ -131,7 +153,10 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,label\n1,2\n", r"needs the distinct .* of 'a\.tsv', .* lacks \['v'\] and"),
         ("u,v,w,label\n1,2,3,4\n", r"needs the distinct .* lacks \[\] and adds \['w'\]"),
         ("u,v, v,label\n1,2,3,a\n", r"needs distinct column names, but repeats \['v'\]; rename"),
-        ("u,v,label\n1,2,a\n1,,a\n", r"needs finite numbers, got '' in row 2 .* 'v'; fill short"),
+        (
+            "u,v,label\n1,,a\n1,NA,a\n",
+            r"needs a number in every column, but column 'v' has none; ignore it",
+        ),
         ("u,v,label\n1,2,a\n1,x,a\n", r"needs finite numbers, got 'x' in row 2 .* 'v'"),
         ('u,v,label\n"0,5",2,a\n', r"needs finite .*; write decimal points, or separate"),
         ('u,v,label\n"5,013.0",2,a\n', r"needs finite .*; write .* without a comma for each thou"),
@@ -183,7 +208,11 @@ def test_folder_without_files(tmp_path: Path, name: str) -> None:
         ({"X": np.zeros((3, 2))}, "arrays X .*KeyError: 'y'"),
         ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"]}, "P feature_names"),
         ({"X": np.eye(2), "y": np.eye(2)[0], "feature_names": ["u"] * 2}, "needs the distinct"),
-        ({"X": np.full((3, 2), np.nan), "y": np.zeros(3)}, "finite numbers, got .*nan.* in row 1"),
+        (
+            {"X": np.full((3, 2), np.nan), "y": np.zeros(3)},
+            "number in every column, but .*'x0' has",
+        ),
+        ({"X": np.array([[0], [np.inf]]), "y": [0, 0]}, "finite numbers, got 'inf' in row 2"),
         ({"X": np.arange(6).reshape(3, 2), "y": ["p", "p", "q"]}, None),  # needs no names
     ],
 )

@@ -67,7 +67,7 @@ BAD_DATA = [
     ({"labels": [np.zeros(4), np.zeros(3)]}, r"in sequence 's1', got \(3,\) labels"),
     ({"sequences": [np.zeros((4, 2)), np.zeros((4, 3))]}, r"in sequence 's1', .* shape \(4, 3\)"),
     ({"sequences": [np.zeros((4, 2)), np.zeros(4)]}, r"got 1 dimension\(s\) in sequence 's1'"),
-    ({"sequences": [np.zeros((4, 2)), np.full((4, 2), np.nan)]}, "got NaN at .* sequence 's1'"),
+    ({"sequences": [np.zeros((4, 2)), np.full((4, 2), np.inf)]}, "got inf at .* sequence 's1'"),
     ({"labels": [np.zeros(4), np.array([0, np.nan, 0, 0])]}, "in sequence 's1': .* NaN"),
     ({"sequences": [], "labels": [], "groups": [], "names": []}, "needs non-empty lists"),
 ]

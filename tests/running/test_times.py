@@ -28,6 +28,7 @@ def stamps(seconds: np.ndarray, digits: int, zone: bool = False) -> list[str]:
     return texts
 
 
+STAMPS = [f"10:00:0{second}" for second in (1, 2, 2, 2)]
 WRITTEN = {
     "seconds": lambda s: s + 12.345,
     "seconds to the ms": lambda s: np.round(s + 0.4321, 3),
@@ -147,7 +148,7 @@ def test_a_note_names_the_reading(
     ("values", "sentence"),
     [
         (np.array([10, 20, 30, 5], np.uint32), "row 4 has 5 after 30; sort the rows by time"),
-        ([0, 1, 1], "row 3 has 1 again; drop all rows of a time but one"),
+        ([0, 1, 1], "rows 2 and 3 both have 1; drop one of them, or pass --duplicates"),
         (
             [*range(8), "Total"],
             "needs numbers in column 't', but row 9 has 'Total'; correct or drop",
@@ -192,12 +193,52 @@ def test_errors_name_the_row_and_a_remedy_that_helps(values: object, sentence: s
 
 @pytest.mark.parametrize(
     ("last", "sentence"),
-    [("noon", "row 31 has 'noon'"), ("29", "row 31 has 29 again; drop"), ("3", "3 after 29; sort")],
+    [
+        ("noon", "row 31 has 'noon'"),
+        ("29", "rows 30 and 31 both have 29; drop"),
+        ("3", "3 after 29; sort"),
+    ],
 )
 def test_streams_name_wrong_rows_that_come_late(last: str, sentence: str) -> None:
     rows = [(str(i), None) for i in range(30)]
     with pytest.raises(ValueError, match=f"input needs .*{sentence}"):
         list(timed_rows("input", [*rows, (last, None)], "t")[1])
+
+
+MONTHS_FIRST = [f"03/04/2026 23:{minute}" for minute in range(48, 60)]
+
+
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        ("03/05/2026 00:00", "are read as time stamps with the month first, because"),
+        ("05/05/2026 00:00", "can be read as .* write them in full"),
+        ("13/05/2026 00:00", None),  # is read in one way only, as the day is first
+    ],
+)
+def test_a_stream_reads_times_by_the_first_row_that_tells(late: str, said: str | None) -> None:
+    rows = [(text, None) for text in (*MONTHS_FIRST, late)]
+    _, stream = timed_rows("input", rows, "t")
+    if said and "full" in said:
+        with pytest.raises(ValueError, match=said):
+            list(stream)
+    elif said:
+        with pytest.warns(UserWarning, match=said):
+            assert [second for second, _ in stream] == [60.0 * i for i in range(13)]
+    else:
+        assert [second for second, _ in stream][-1] == 39 * 86400 + 720
+
+
+@pytest.mark.parametrize("times", [[0, 0, 1, 2, 2, 2], ["10:00:00", "10:00:00", *STAMPS]])
+def test_rows_of_one_time_count_once(times: list) -> None:
+    X, y = np.array([[1.0], [2.0], [3.0], [np.nan], [5.0], [np.nan]]), np.array(list("abcdef"))
+    for how, expected in (("first", [1, 3, np.nan]), ("mean", [1.5, 3, 5])):
+        read = read_times("a", times, "t", duplicates=how)
+        assert read.seconds.tolist() == [0, 1, 2]
+        np.testing.assert_equal(read.distinct(X)[:, 0], expected)
+        assert read.distinct(y).tolist() == ["a", "c", "d"]
+    rows = [(str(time), None) for time in times]
+    assert [second for second, _ in timed_rows("a", rows, "t", True)[1]] == [0, 0, 1, 2, 2, 2]
 
 
 def test_holes_count_for_times_but_not_for_the_rate() -> None:

@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from math import nan
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import metriclearn
 from metriclearn import datasets, running
-from metriclearn.apps.models import extractor_of
+from metriclearn.apps.models import WITHOUT_RATE, extractor_of
 from metriclearn.running import FIXABLE, counted, install, run_program, sentence
 
 if TYPE_CHECKING:
@@ -56,6 +56,18 @@ Label = Annotated[
 ]
 Likelihood = Annotated[
     float | None, "of DeepLabCut: coordinates below it are missing", "LIKELIHOOD"
+]
+Fill = Annotated[
+    float | None,
+    "gaps of a column that last at most so many seconds are interpolated; other rows with missing "
+    "values are left out",
+    "SECONDS",
+]
+Duplicates = Annotated[
+    Literal["mean", "first"] | None, "what stands for rows of one time: their mean, or the first"
+]
+Annotator = Annotated[
+    str | None, "whose segments to use, where a file has those of several people", "NAME"
 ]
 Unknown = Annotated[
     str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
@@ -100,6 +112,9 @@ def fit(
     time: Time = None,
     ignore: Ignore = None,
     likelihood: Likelihood = None,
+    fill: Fill = None,
+    duplicates: Duplicates = None,
+    annotator: Annotator = None,
     unknown: Unknown = None,
     quick: Annotated[bool, "learn one family of metrics, in less time"] = False,
     groups: Groups = None,
@@ -121,6 +136,7 @@ def fit(
 
     FOLDER can also hold CSV files, one for each sequence, with a row for each sample. The labels
     are in a column (--label) or in a table segments.csv in FOLDER. All other columns are features.
+    Empty cells and NaN are missing values.
 
     examples:
       metriclearn fit songs --out songs.model
@@ -129,31 +145,37 @@ def fit(
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
       metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
+    from metriclearn.apps.console.gaps import prepared
     from metriclearn.apps.label_page.project import page_settings
 
     running.writable(out)  # before anything is learned
     extractor: Any = None
     labeled: dict[str, Any] = {"segments": segments, "gap": gap, "label": label}
+    labeled["annotator"] = annotator
     page = page_settings(folder, segments, features)  # of metriclearn label
     features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
     unknown = unknown or page[3]
     left_out = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
     given = None if rate or recorded else time
-    times, rate = _times_of("fit", folder, given, rate, segments)
+    times, rate = _times_of("fit", folder, given, rate, segments, duplicates)
     if features == "tables":
         columns: dict[str, Any] = {"ignore": left_out, "likelihood": likelihood or 0.0}
         data = datasets.load_tables(folder, rate or 1.0, times=times, **labeled, **columns)
     elif recorded:
-        _refuse("a folder of CSV files", folder, time=time, ignore=ignore, likelihood=likelihood)
+        of_tables = {"time": time, "ignore": ignore, "likelihood": likelihood, "fill": fill}
+        _refuse("a folder of CSV files", folder, **of_tables, duplicates=duplicates)
         extractor, data = _recorded(folder, features, rate, cache, labeled)
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
-        _refuse("tables of DeepLabCut and a table of segments", folder, likelihood=likelihood)
+        of_segments = {"likelihood": likelihood, "annotator": annotator}
+        _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
         data = datasets.load_files(folder, label or "label", _CSV, ignore=left_out)
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
-    data = data if unknown is None else data.without(unknown)
+    if not recorded and rate is None:
+        warnings.warn(WITHOUT_RATE, stacklevel=2)
+    data = prepared(data, times, fill, rate or 1.0, unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     options: Any = {"rate": rate, "time": given, "tolerance": tolerance}
     model = metriclearn.Segmenter(learner, extractor=extractor, **options).fit(data)
@@ -171,8 +193,11 @@ def segment(
     ] = None,
     formats: Formats = None,
     truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
+    annotator: Annotator = None,
     cache: Cache = None,
     likelihood: Likelihood = None,
+    fill: Fill = None,
+    duplicates: Duplicates = None,
     rate: Annotated[float | None, "samples per second of raw sound that is streamed"] = None,
     delay: Annotated[float | None, "seconds after which a streamed change is final"] = None,
 ) -> None:
@@ -205,7 +230,7 @@ def segment(
     """
     segmenter = metriclearn.load(model)
     if files == [Path("-")]:
-        return _follow_input(segmenter, rate, delay)
+        return _follow_input(segmenter, rate, delay, fill, duplicates)
     if rate is not None or delay is not None:
         raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
     if not isinstance(segmenter, metriclearn.Segmenter):
@@ -217,14 +242,19 @@ def segment(
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
     stems = [path.stem for path in paths]
-    true = {} if truth is None else datasets.named_as(datasets.read_labels(truth), stems)
+    true = (
+        {}
+        if truth is None
+        else datasets.named_as(datasets.read_labels(truth, annotator=annotator), stems)
+    )
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
         raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
     failed = 0
-    read: dict[str, Any] = {"cache": cache, "likelihood": likelihood or 0.0}
-    for path, target in zip(paths, targets):
+    read = _Reading(cache, likelihood or 0.0, fill, duplicates)
+    given = list(zip(paths, targets))
+    for path, target in running.progress.bar(given, "files", len(given), disable=True):
         try:
-            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), **read)
+            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), read)
         except FIXABLE as error:
             if len(paths) == 1:
                 raise
@@ -276,7 +306,9 @@ def compare(
     label: Label = None,
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
     time: Time = None,
+    duplicates: Duplicates = None,
     ignore: Ignore = None,
+    annotator: Annotator = None,
 ) -> None:
     """compare predicted segments with the truth
 
@@ -288,9 +320,9 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    times, rate = _times_of("compare", truth, None if rate else time, rate)
+    times, rate = _times_of("compare", truth, None if rate else time, rate, duplicates=duplicates)
     left_out = [column for column in (time, *(ignore or [])) if column]
-    true = _segments_of(truth, label, rate, left_out, times)
+    true = _segments_of(truth, label, rate, left_out, times, annotator)
     pred = datasets.named_as(_segments_of(predicted), true)
     shared = [recording for recording in true if recording in pred]
     if not shared:
@@ -350,6 +382,7 @@ def _segments_of(
     rate: float | None = None,
     ignore: Collection[str] = (),
     times: Mapping[str, running.Times] | None = None,
+    annotator: str | None = None,
 ) -> dict[str, list[Segment]]:
     """Read the segments of every recording.
 
@@ -360,10 +393,11 @@ def _segments_of(
     import numpy as np
 
     if not path.is_dir():
-        return datasets.read_labels(path, label)
+        return datasets.read_labels(path, label, annotator)
     if rate is not None:
         data, tables = datasets.load_files(path, label or "label", ignore=ignore), {}
         for name, names in zip(data.names, data.labels):
+            names = times[name].distinct(names) if times else names
             cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
             begins = times[name].at(cuts) if times else cuts / rate
             spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
@@ -376,11 +410,17 @@ def _segments_of(
             "writes them; for CSV files with a column of labels pass --label, with --rate or "
             f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
         )
-    return {name: spans for file in files for name, spans in datasets.read_labels(file).items()}
+    read = [datasets.read_labels(file, annotator=annotator) for file in files]
+    return {name: spans for tables in read for name, spans in tables.items()}
 
 
 def _times_of(
-    who: str, folder: Path, time: str | None, rate: float | None, segments: str = ""
+    who: str,
+    folder: Path,
+    time: str | None,
+    rate: float | None,
+    segments: str = "",
+    duplicates: str | None = None,
 ) -> tuple[dict[str, running.Times], float | None]:
     """Read the times of every table in a folder from the column ``time``, and their rate.
 
@@ -389,7 +429,11 @@ def _times_of(
     if time is None:
         return {}, rate
     files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
-    times = {file.stem: datasets.file_times(file, time) for file in files if file.name != segments}
+    times = {
+        file.stem: datasets.file_times(file, time, duplicates=duplicates)
+        for file in files
+        if file.name != segments
+    }
     return times, running.rate_of(list(times.values()), time)
 
 
@@ -431,11 +475,12 @@ def _print(lines: Mapping[str, str]) -> None:
             print(f"{'':21} {line}")
 
 
-def _follow_input(segmenter: Any, rate: float | None, delay: float | None) -> None:
+def _follow_input(segmenter: Any, *options: Any) -> None:
     """Segment the standard input, and print each segment as soon as it is final."""
     from metriclearn.apps.console.live import json_lines
 
-    for line in json_lines(segmenter, sys.stdin, rate, delay):
+    running.quieten()
+    for line in json_lines(segmenter, sys.stdin, *options):
         print(line, flush=True)
 
 
@@ -522,7 +567,8 @@ def _recorded(
     """
     from metriclearn.apps.label_page.project import read_project
 
-    spans = datasets.read_labels(folder / labeled["segments"], labeled["label"])
+    table = folder / labeled["segments"]
+    spans = datasets.read_labels(table, labeled["label"], labeled["annotator"])
     classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
     files = datasets.recording_files(folder)
     kinds = {file.suffix.lower() for file in files.values()}
@@ -537,14 +583,22 @@ def _recorded(
     return extractor, datasets.load_recordings(folder, extractor, **given)
 
 
+class _Reading(NamedTuple):
+    """How files of features are read."""
+
+    cache: Path | None
+    likelihood: float
+    fill: float | None
+    duplicates: str | None
+
+
 def _segment(
     path: Path,
     target: Path,
     kinds: Sequence[str],
     segmenter: Any,
     true: list[Segment] | None,
-    cache: Path | None,
-    likelihood: float,
+    read: _Reading,
 ) -> tuple[list[Segment], list[Path]]:
     """Segment a file and write the results, such as TARGET.segments.csv.
 
@@ -552,14 +606,9 @@ def _segment(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        X = datasets.read_features(
-            path, names=segmenter.feature_names_in_, likelihood=likelihood
-        ).to_numpy()
-        time, rate = segmenter.time, segmenter.rows_per_second
-        times = datasets.file_times(path, time, rate) if time else None
-        found = segmenter.segments(X, times)
+        found = _segments_of_table(path, segmenter, read)
     else:
-        found = segmenter.segments(path, cache=cache)
+        found = segmenter.segments(path, cache=read.cache)
     written = []
     for kind in dict.fromkeys(kinds):
         place = target.with_name(target.name + datasets.FORMATS[kind].ending)
@@ -578,6 +627,20 @@ def _segment(
     picture = target.with_name(f"{target.name}.timeline.png")
     _draw(path, segmenter.extractor, strips, picture)
     return found, [*written, picture]
+
+
+def _segments_of_table(path: Path, segmenter: Any, read: _Reading) -> list[Segment]:
+    """Segment a table of features; rows of one time become one, and short gaps are interpolated."""
+    from metriclearn.apps.console.gaps import filled, rows_in, tolerant
+
+    names, time, rate = segmenter.feature_names_in_, segmenter.time, segmenter.rows_per_second
+    X = datasets.read_features(path, names=names, likelihood=read.likelihood).to_numpy()
+    times = None
+    if time:
+        times = datasets.file_times(path, time, rate, read.duplicates)
+        X, rate = times.distinct(X), times.rate if len(times.seconds) > 1 else rate
+    X = filled(X, rows_in(read.fill, rate))
+    return tolerant(segmenter, repr(str(path)), X).segments(X, times)
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:

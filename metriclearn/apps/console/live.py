@@ -6,21 +6,39 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import chain, count, groupby
-from math import ceil
+from itertools import chain, groupby
+from math import ceil, inf, nan
+from operator import itemgetter
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import metriclearn
+from metriclearn.apps.console.gaps import KnownRows, filled_stream, rows_in
 from metriclearn.datasets import Segment, check_distinct, stream_rows
-from metriclearn.running import Of, matches, text, tick, timed_rows, without_times
+from metriclearn.running import (
+    MISSING,
+    Of,
+    matches,
+    mean_rows,
+    text,
+    tick,
+    timed_rows,
+    without_times,
+)
 
+_INPUT = "the standard input"
 _FRAMES = 16  # more frames than the deltas of a frame depend on
 
 
 def json_lines(
-    model: Any, source: IO[str], rate: float | None = None, delay: float | None = None
+    model: Any,
+    source: IO[str],
+    rate: float | None = None,
+    delay: float | None = None,
+    fill: float | None = None,
+    duplicates: str | None = None,
 ) -> Iterator[str]:
     """Segment a stream that is still being written, and yield a line of JSON per final segment.
 
@@ -33,6 +51,10 @@ def json_lines(
         Samples per second of raw sound.
     delay : float, optional
         The limit of the delay in seconds, see ``max_delay`` of :func:`live_segments`.
+    fill : float, optional
+        Gaps of a column that last at most so many seconds are interpolated.
+    duplicates : "mean" or "first", optional
+        Which row stands for several of the same time. By default, they are an error.
 
     Raises
     ------
@@ -53,12 +75,15 @@ def json_lines(
             f"a stream of this model needs {kind}, got {given}; convert it first, sound by ffmpeg "
             "with -ac 1 -f s16le -ar and the rate."
         )
-    clock = RowClock(getattr(model, "rows_per_second", 1.0), getattr(model, "time", None))
+    clock = RowClock(
+        getattr(model, "rows_per_second", 1.0), getattr(model, "time", None), duplicates
+    )
     if extractor is not None:
         chunks = sound_rows(extractor, pulse_code(source.buffer))  # type: ignore[attr-defined]
     else:
         names = getattr(model, "feature_names_in_", range(model.n_features_in_))
         chunks = table_rows(source, list(map(str, names)), clock)
+        chunks = filled_stream(chunks, rows_in(fill, clock.rate))
     limit = None if delay is None else round(delay * clock.rate)
     for start, end, label in live_segments(model, chunks, limit, clock.at):
         yield json.dumps({"start": round(start, 6), "end": round(end, 6), "label": label})
@@ -88,8 +113,15 @@ def live_segments(
         Takes change-points, in order, and returns their times. By default these are in seconds at
         the rate of a Segmenter.
     """
-    if hasattr(model, "follower") and model.agreement_.refusal_of_streams() is not None:
-        model = model.follower()
+    known = KnownRows(_INPUT)
+    if isinstance(model, metriclearn.Segmenter):
+        if model.agreement_.refusal_of_streams() is not None:
+            model = model.follower()
+        if isinstance(model.view_, metriclearn.views.Fill):
+            chunks = filled_stream(chunks, model.view_.longest or inf)
+        if isinstance(model.view_, metriclearn.views.Fill | metriclearn.views.LeaveOut):
+            model = model.behind(None)
+        chunks = known.of(chunks)
     Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", model)
     stream, at = (
         model.stream(max_delay),
@@ -111,7 +143,7 @@ def live_segments(
             if waiting is not None and not (label and label == waiting[2]):
                 yield waiting
                 waiting = None
-            stop = at(end)
+            stop = at(known.place(end) if known.count else end)
             waiting = (begin if waiting is None else waiting[0], stop, label)
             start, begin = end, stop
             if not label:
@@ -130,10 +162,12 @@ class RowClock:
         Rows per second of the model.
     time : str, optional
         The column of the times. Without it, rows come at the rate of the model.
+    duplicates : "mean" or "first", optional
+        Which row stands for several of the same time. By default, they are an error.
     """
 
-    def __init__(self, rate: float, time: str | None = None) -> None:
-        self.rate, self.time = rate, time
+    def __init__(self, rate: float, time: str | None = None, duplicates: str | None = None) -> None:
+        self.rate, self.time, self.duplicates = rate, time, duplicates
         self._begins: list[float] | None = None  # of the rows from ``_first`` on
         self._first, self._end = 0, 0.0
 
@@ -153,22 +187,30 @@ class RowClock:
         ValueError
             If a time is wrong, or rows come more slowly than at the rate of the model.
         """
-        who, given = "the standard input", iter(lines)
+        given = iter(lines)
         first = next(given, None)
         if first is None:
             return
         self._begins = []
-        times, rows = timed_rows(who, chain([first], given), str(self.time))
+        may_repeat = self.duplicates is not None
+        times, rows = timed_rows(_INPUT, chain([first], given), str(self.time), may_repeat)
         rate = times.rate if len(times.seconds) > 1 else self.rate
-        is_even = matches(who, rate, self.rate)
-        counter = count()
-        for _, group in groupby(
-            rows, lambda row: next(counter) if is_even else tick(row[0], self.rate)
+        is_even = matches(_INPUT, rate, self.rate)
+        for _, same in groupby(
+            self._distinct(rows) if may_repeat else rows,
+            lambda row: row[0] if is_even else tick(row[0], self.rate),
         ):
-            seconds, together = zip(*group)
+            seconds, together = zip(*same)
             self._begins.append(seconds[0])
             self._end = seconds[-1] + 1 / rate
-            yield np.mean(together, axis=0)
+            yield mean_rows(np.vstack(together), np.zeros(1, dtype=np.intp))
+
+    def _distinct(self, rows: Iterable[tuple[float, NDArray]]) -> Iterator[tuple[float, NDArray]]:
+        """Yield one row for each time."""
+        for seconds, same in groupby(rows, itemgetter(0)):
+            together = np.vstack([row for _, row in same])
+            count = len(together) if self.duplicates == "mean" else 1
+            yield seconds, mean_rows(together[:count], np.zeros(1, dtype=np.intp))
 
 
 def table_rows(
@@ -191,18 +233,18 @@ def table_rows(
     _, cells = first
     columns, time = list(range(len(cells))), None if clock is None else clock.time
     if is_header := not all(map(_is_number, cells)):
-        check_distinct("the standard input", cells)
+        check_distinct(_INPUT, cells)
         cells, names = list(map(text, cells)), list(map(text, names))
         if lacking := [name for name in names if name not in cells]:
             raise ValueError(
-                f"the standard input needs the column {lacking[0]!r}, got {cells[:5]}; pass the "
+                f"{_INPUT} needs the column {lacking[0]!r}, got {cells[:5]}; pass the "
                 "features of the training."
             )
         columns = [cells.index(name) for name in names]
     forms = cells if is_header else []
     place = forms.index(text(time)) if text(time) in forms else None
     if time is not None and place is None:
-        warnings.warn(without_times("the standard input", time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
+        warnings.warn(without_times(_INPUT, time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
     given = given if is_header else chain([first], given)
     rows = _numbers(given, columns, place, len(cells))
     if clock is None or place is None:
@@ -220,16 +262,21 @@ def _numbers(
         fits = max(places) < len(cells) <= width
         if not fits or not all(_is_number(cells[column]) for column in columns):
             raise ValueError(
-                f"the standard input needs {len(columns)} numbers in line {number}, and at most "
+                f"{_INPUT} needs {len(columns)} numbers in line {number}, and at most "
                 f"{width} cells, got {cells[:5]}; correct that line."
             )
         time = "" if place is None else cells[place]
-        yield time, np.array([[float(cells[column]) for column in columns]])
+        yield time, np.array([[_number(cells[column]) for column in columns]])
+
+
+def _number(cell: str) -> float:
+    """Read a number; NaN is a missing value."""
+    return nan if cell.lower() in MISSING else float(cell)
 
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        _number(cell)
     except ValueError:
         return False
     return "_" not in cell

@@ -44,7 +44,7 @@ from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
 from metriclearn.apps.models import UNKNOWN, model_of
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
 from metriclearn.datasets import Segment
-from metriclearn.running import optional
+from metriclearn.running import optional, quieten
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
@@ -555,6 +555,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             f"{address}\nOpen this address in a browser on this computer. Ctrl-C stops the server.",
             flush=True,
         )
+        quieten()
         if browser:
             # other users see the browser's command line: its address has a code that is valid once
             guard.code = secrets.token_urlsafe(24)

@@ -10,7 +10,13 @@ from math import inf, nan
 from pathlib import Path
 from typing import NamedTuple
 
-from metriclearn.datasets.annotations import Segment, seconds_text, with_boundaries
+from metriclearn.datasets.annotations import (
+    Segment,
+    column_of_annotators,
+    of_annotator,
+    seconds_text,
+    with_boundaries,
+)
 from metriclearn.datasets.text_tables import lacks, text_rows
 from metriclearn.running.atomic import replacing
 
@@ -47,7 +53,9 @@ def write_raven(name: str, segments: Sequence[Segment], path: Path) -> None:
         stream.write("".join("\t".join(row) + "\n" for row in rows).encode())
 
 
-def read_raven(name: str, path: Path, label: str | None = None) -> list[Segment]:
+def read_raven(
+    name: str, path: Path, label: str | None = None, annotator: str | None = None
+) -> list[Segment]:
     """Read a selection table of Raven. A selection that several views show is read once.
 
     Parameters
@@ -57,6 +65,8 @@ def read_raven(name: str, path: Path, label: str | None = None) -> list[Segment]
     path : Path
     label : str, optional
         The column of the labels; by default "Annotation", if there is one.
+    annotator : str, optional
+        Whose selections to read, see :func:`~metriclearn.datasets.annotations.of_annotator`.
 
     Returns
     -------
@@ -89,6 +99,9 @@ def read_raven(name: str, path: Path, label: str | None = None) -> list[Segment]
             stacklevel=2,
         )
     rows = [dict(zip(header, map(str.strip, line))) for line in lines[1:]]
+    by = column_of_annotators(header)
+    people = [("" if by is None else row.get(header[by], ""), name) for row in rows]
+    rows = [rows[i] for i in of_annotator(path, people, annotator)]
     if len(files := sorted({row.get("Begin File", "") for row in rows})) > 1:
         raise ValueError(
             f"{os.fspath(path)!r} needs selections of one recording, got {files[:5]}; save a table "
@@ -103,7 +116,9 @@ def is_boris(header: Sequence[str]) -> bool:
     return {"observation id", "behavior"} <= set(header)
 
 
-def read_boris(path: Path, label: str | None = None) -> dict[str, list[Segment]]:
+def read_boris(
+    path: Path, label: str | None = None, annotator: str | None = None
+) -> dict[str, list[Segment]]:
     """Read the events of BORIS, as they are coded ("tabular") or paired ("aggregated").
 
     A state is a segment with the name of its behavior, from START to STOP. A point event is a
@@ -114,6 +129,8 @@ def read_boris(path: Path, label: str | None = None) -> dict[str, list[Segment]]
     path : Path
     label : str, optional
         The column of the labels; by default "Behavior".
+    annotator : str, optional
+        Whose events to read, see :func:`~metriclearn.datasets.annotations.of_annotator`.
 
     Returns
     -------
@@ -135,7 +152,7 @@ def read_boris(path: Path, label: str | None = None) -> dict[str, list[Segment]]
     points: dict[str, list[float]] = defaultdict(list)
     ends: dict[str, float] = defaultdict(float)
     begun: dict[tuple[str, ...], _Event] = {}
-    for one in _events(path, label):
+    for one in _events(path, label, annotator):
         name = one.key[0]
         ends[name] = max(ends[name], one.length)
         if one.kind in ("START", "STOP") and (one.kind == "START") == (one.key in begun):
@@ -172,8 +189,11 @@ class _Event(NamedTuple):
     length: float
 
 
-def _events(path: Path, label: str | None) -> Iterator[_Event]:
+def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_Event]:
     header, rows = text_rows(path, "a table of events")
+    by, place = column_of_annotators(header), header.index("observation id")
+    people = [(row[by] if by is not None and by < len(row) else "", row[place]) for _, row in rows]
+    rows = [rows[i] for i in of_annotator(path, people, annotator)]
     wanted, is_paired = (label or "Behavior").lower(), "start (s)" in header
     first, last = ("start (s)", "stop (s)") if is_paired else ("time", "time")
     coded = "status" if "status" in header else "behavior type"  # of versions before 8

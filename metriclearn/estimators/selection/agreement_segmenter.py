@@ -239,6 +239,19 @@ class AgreementSegmenter(Streaming, ComponentParameters):
             raise ValueError(f"{type(self).__name__} needs {lacking}")
         return score
 
+    def behind(self, view: Any) -> Self:
+        """Return a segmenter with the same models behind another view, or behind none.
+
+        Parameters
+        ----------
+        view : fitted view or None
+            With ``views.LeaveOut()``, a segmenter of complete rows leaves rows with NaN out.
+        """
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.view_ = view
+        return other
+
     def follower(self) -> Self:
         """Return a segmenter with the best single model that can follow a stream.
 

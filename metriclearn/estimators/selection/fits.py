@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
-from tqdm import tqdm
 
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.running.callbacks import TimeLimit
+from metriclearn.running.progress import share_done
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews
 
@@ -240,11 +240,10 @@ class Fits:
     verbose: bool | None = None
 
     def bar(self, members: Sequence[Member], n_parts: int) -> Any:
-        """Make a progress bar, which counts what fits cost."""
+        """Make a context with a progress bar, which counts what fits cost."""
         hidden = None if self.verbose is None else not self.verbose
-        form = "{desc} {percentage:3.0f}% |{bar}| {elapsed}, about {remaining} to go"
         total = n_parts * sum(member.cost for member in members)
-        return tqdm(desc=self.who, total=total, disable=hidden, bar_format=form)
+        return share_done(self.who, total, disable=hidden)
 
     def run(
         self,
@@ -284,7 +283,7 @@ class Fits:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             for (k, m), model in zip(places, fits):
                 rows[m][k] = model
-                bar.update(members[m].cost)
+                bar(members[m].cost)
         failed = [[one for one in row if isinstance(one, (ValueError, _Late))] for row in rows]
         late = [members[m].family for m, some in enumerate(failed) if _Late in map(type, some)]
         kept = [m for m, some in enumerate(failed) if not some]

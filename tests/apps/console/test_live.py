@@ -181,7 +181,6 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         ("power,noise\n1,2\n", [], "needs the column 'water'"),
         ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1,2,3\n1,2\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
-        ("1,2,3\n1,nan,3\n", [], "finite numbers, got NaN"),
         ("1,2,3\n1,1_0,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1_0,2,3\n1,2,3\n", [], "needs the column 'power', got ['1_0', '2', '3']"),
         ("1,2,3\n1,2,3,4\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),

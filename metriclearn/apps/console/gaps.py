@@ -1,0 +1,172 @@
+"""Missing values of tables on the console: short gaps are interpolated, other rows left out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import floor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import metriclearn
+from metriclearn import datasets
+from metriclearn.running import Times
+
+_REMEDY = "interpolate short gaps (--fill SECONDS)"
+
+
+def rows_in(seconds: float | None, rate: float) -> int:
+    """Return how many rows a time lasts."""
+    return floor((seconds or 0.0) * rate + 1e-6)
+
+
+def filled(X: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
+    """Interpolate each column of X (T, P) in gaps of at most so many rows; others stay NaN."""
+    unknown = np.isnan(X)
+    some = ~unknown.all(axis=0)
+    if not longest or not unknown[:, some].any():
+        return X
+    result = X.copy()
+    result[:, some] = metriclearn.views.Fill().fit_transform([X[:, some]])[0]
+    for column, gaps in zip(result.T, unknown.T):
+        ends = metriclearn.Partition.from_runs(gaps).change_points
+        sizes = np.diff(ends, prepend=0)
+        column[gaps & (np.repeat(sizes, sizes) > longest)] = np.nan
+    return result
+
+
+def prepared(
+    data: datasets.LabeledSequences,
+    times: Mapping[str, Times],
+    fill: float | None,
+    rate: float,
+    unknown: str | None,
+) -> datasets.LabeledSequences:
+    """Prepare tables for learning, and leave out what has no row without missing values.
+
+    Parameters
+    ----------
+    data : LabeledSequences
+    times : mapping
+        The times of the rows by the name of the recording. Rows of one time become one.
+    fill : float, optional
+        Gaps of at most so many seconds are interpolated.
+    rate : float
+        Rows per second.
+    unknown : str, optional
+        The label of rows that are left out.
+
+    Raises
+    ------
+    ValueError
+        If no recording has such a row, or no row has the label ``unknown``.
+    """
+    X, y = list(data.sequences), list(data.labels)
+    for i, name in enumerate(data.names):
+        if name in times and len(times[name].seconds) < len(X[i]):
+            X[i], y[i] = times[name].distinct(X[i]), times[name].distinct(y[i])
+        X[i] = filled(X[i], rows_in(fill, rate))
+    data = replace(data, sequences=X, labels=y)
+    data = data if unknown is None else data.without(unknown)
+    known = [i for i, rows in enumerate(data.sequences) if not np.isnan(rows).any(axis=1).all()]
+    if not known:
+        raise ValueError(
+            f"No row of {data.name!r} has all its values; {_REMEDY}, or ignore columns (--ignore)."
+        )
+    if len(known) < len(data):
+        names = [data.names[i] for i in range(len(data)) if i not in known]
+        warnings.warn(
+            f"No row has all its values in {', '.join(dict.fromkeys(names))}, or in a stretch of "
+            f"it, which is left out; {_REMEDY}.",
+            stacklevel=2,
+        )
+    return data.select(known) if len(known) < len(data) else data
+
+
+def tolerant(segmenter: Any, who: str, X: NDArray[np.float64]) -> Any:
+    """Return a segmenter that takes the missing values of X. It leaves such rows out, with a note.
+
+    Raises
+    ------
+    ValueError
+        If every row has a missing value.
+    """
+    gaps = np.isnan(X).any(axis=1)
+    if not gaps.any() or isinstance(segmenter.view_, metriclearn.views.Fill):
+        return segmenter
+    if gaps.all():
+        raise ValueError(f"{who} needs a row without a missing value, but has none; {_REMEDY}.")
+    warnings.warn(left_out(who, int(gaps.sum()), len(X)), stacklevel=2)
+    if segmenter.view_ is not None:
+        return segmenter
+    return segmenter.behind(metriclearn.views.LeaveOut().fit([X]))
+
+
+def left_out(who: str, count: int, total: int) -> str:
+    """Return the note on rows that are left out."""
+    return f"{count} of {total} rows of {who} have missing values and are left out; {_REMEDY}."
+
+
+def filled_stream(
+    chunks: Iterable[NDArray[np.float64]], longest: float
+) -> Iterator[NDArray[np.float64]]:
+    """Interpolate short gaps of rows as they arrive, see :func:`filled`.
+
+    Rows wait while a gap after them may still be short.
+    """
+    past, waiting, run = np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)
+    for rows in chunks:
+        for row in rows:
+            if not past.size and not waiting.size:
+                past, waiting, run = (np.zeros((0, len(row))),) * 2 + (np.zeros(len(row)),)
+            waiting = np.vstack([waiting, row])
+            run = np.where(np.isnan(row), run + 1, 0)
+            is_open = (run > 0) & (run <= longest)
+            ready = len(waiting) - int(run[is_open].max(initial=0))
+            if ready > 0:
+                yield filled(np.vstack([past, waiting]), longest)[len(past) :][:ready]
+                past = np.vstack([past, waiting[:ready]])
+                past = past[-int(min(longest + 1, len(past))) :]
+                waiting = waiting[ready:]
+    if len(waiting):
+        yield filled(np.vstack([past, waiting]), longest)[len(past) :]
+
+
+class KnownRows:
+    """The rows of a stream without missing values, and where each of them was."""
+
+    def __init__(self, who: str) -> None:
+        self.who, self.count, self._n_known, self._first = who, 0, 0, 0
+        self._places: list[int] = []  # of the known rows from ``_first`` on
+
+    def of(self, chunks: Iterable[NDArray]) -> Iterator[NDArray]:
+        """Yield the rows without missing values. Others are left out, with two notes."""
+        for rows in chunks:
+            known = ~np.isnan(rows).any(axis=1)
+            if not known.all() and self._n_known == self.count:
+                warnings.warn(
+                    f"Row {self.count + int(np.argmin(known)) + 1} of {self.who} has missing "
+                    f"values; such rows are left out, {_REMEDY}.",
+                    stacklevel=2,
+                )
+            self._places += (self.count + np.flatnonzero(known)).tolist()
+            self.count, self._n_known = self.count + len(rows), self._n_known + int(known.sum())
+            if known.any():
+                yield rows[known]
+        if self._n_known < self.count:
+            lacking = self.count - self._n_known
+            warnings.warn(left_out(self.who, lacking, self.count), stacklevel=2)
+
+    def place(self, end: int) -> int:
+        """Return the row of a change before the known row ``end``: in the middle of a gap.
+
+        The places of rows before it are forgotten.
+        """
+        del self._places[: end - 1 - self._first]
+        self._first = max(end - 1, self._first)
+        if len(self._places) < 2:
+            return self.count
+        return (self._places[0] + self._places[1] + 1) // 2
