@@ -9,6 +9,9 @@ import numpy as np
 from metriclearn.running.command_line import counted
 
 
+_MOST = 8  # families in the table, those with the largest weights
+
+
 def in_words(model: Any) -> dict[str, str]:
     """Describe a fitted Segmenter, its training data and its quality. Returns a text per title."""
     agreement, recordings = model.agreement_, model.trained_on_
@@ -16,7 +19,8 @@ def in_words(model: Any) -> dict[str, str]:
     weights = np.zeros(model.n_features_in_)
     for share, score in zip(agreement.weights, agreement.scores):
         squares = (getattr(score, "components", np.zeros((0, 1))) ** 2).sum(axis=0)
-        if squares.any() and len(squares) == len(weights):
+        # behind a view that is not linear, weights are of its columns
+        if squares.any() and score.view is None and len(squares) == len(weights):
             weights += share * np.sqrt(squares / squares.sum())
     order = np.argsort(-weights, kind="stable")[:5]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
@@ -67,8 +71,12 @@ def _table(model: Any) -> str:
     if not model.shares_:
         return ""
     lines = ["weight   loss  seconds"]
-    for one in model.shares_:
+    for one in model.shares_[:_MOST]:
         lines.append(f"{one.weight:6.0%} {one.loss:6.2f} {one.seconds:8.1f}  {one.family}")
+    if others := model.shares_[_MOST:]:
+        weight, seconds = sum(one.weight for one in others), sum(one.seconds for one in others)
+        least = min(one.loss for one in others)
+        lines.append(f"{weight:6.0%} {least:6.2f} {seconds:8.1f}  the best of {len(others)} others")
     if (checked := model.validation_) is not None:
         lines.append(f"{'':6s} {checked.loss:6.2f} {'':8s}  all together")
         plain = {"Euclid": checked.euclidean, "equal cuts": checked.equal_cuts}

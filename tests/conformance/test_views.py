@@ -19,7 +19,6 @@ import metriclearn as ml
 from metriclearn import baselines, views
 from metriclearn.views import Chain, Fill, Labels, LeaveOut, Neighbors, OwnScale, Posteriors, Union
 from metriclearn.views.hermite import hermite_functions
-from tests.views.primal_svm import primal_svm
 
 RANDOM = np.random.default_rng(0)
 NAMES = [np.repeat(RANDOM.permutation(3), RANDOM.integers(12, 20, 3)) for _ in range(6)]
@@ -284,10 +283,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no metric": (
         lambda: views.RandomFourierFeatures(metric=[1.0, -1.0, 0.0]).fit(X),
         "RandomFourierFeatures needs a metric that is a positive semi-definite (3, 3) matrix",
-    ),
-    "no labels of two classes": (
-        lambda: primal_svm([[0.0], [1.0]], [1, 1]),
-        "primal_svm needs labels -1 and +1, both present",
     ),
     "no function": (
         lambda: hermite_functions(0.0, 0),

@@ -52,6 +52,25 @@ def default_members(
     window : int, optional
         Rows that give the scale of a recording while it arrives. Views of the whole recording are
         left out.
+
+    Returns
+    -------
+    mapping of names of families to lists of Member
+
+    Raises
+    ------
+    TypeError
+        If ``n_features`` is not a number.
+
+    See Also
+    --------
+    metriclearn.Segmenter : fits these members.
+
+    Examples
+    --------
+    >>> from metriclearn.estimators import default_members
+    >>> [name for name in default_members() if name.startswith("windows")][:2]
+    ['windows, scaled, diagonal', 'windows, scaled, whitened']
     """
 
     def heads(name: str, view: Any, cost: float, viterbi: bool = False) -> dict[str, list[Member]]:
