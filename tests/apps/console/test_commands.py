@@ -788,7 +788,7 @@ def test_page_of_the_console_shows_what_is_printed(
         progress += "\n".join(line for line in lines if "%|" in line)
         printed = [line for line in lines if not re.search(r"%\||^(fit|segment): \d+ s", line)]
         for line, expected in zip_longest(printed, filter(None, shown.split("\n"))):
-            row = re.match(r" {21}.{6} +\d+\.\d\d +\d+\.\d  (.+)", line)  # seconds vary
+            row = re.match(r" {22} +\d+% +\d+\.\d\d +\d+\.\d  (.+)", line)  # seconds vary
             assert (row[1] in shown) if row else line == expected
     assert re.search(r"Segmenter 100%\|.* to go", progress)
 
