@@ -330,10 +330,32 @@ def read_labeled(
 ) -> tuple[pd.DataFrame, NDArray, str]:
     """Read the features, the labels and the group of one file in the layout of :func:`load_files`.
 
+    Parameters
+    ----------
+    file : Path
+    label : str
+        Column of the labels.
+    group : str, optional
+        Column of the group.
+
+    Returns
+    -------
+    (pandas.DataFrame, array (T,), str)
+
     Raises
     ------
     ValueError
         If the file is damaged, lacks labels, rows or features, or has several groups.
+
+    See Also
+    --------
+    load_files : reads a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import read_labeled
+    >>> features, labels, group = read_labeled(Path("walk.csv"), "gait")  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
     special = [label, *([group] if group else [])]

@@ -275,8 +275,16 @@ def label(
     *,
     features: Features = None,
     rate: Rate = None,
+    label: Annotated[
+        str | None,
+        "column of labels in CSV files to begin with, if there are no labels yet",
+        "COLUMN",
+    ] = None,
     time: Time = None,
+    duplicates: Duplicates = None,
     ignore: Ignore = None,
+    unknown: Unknown = None,
+    annotator: Annotator = None,
     port: Annotated[float | None, "port of the address; by default any free port"] = None,
     quiet: Annotated[bool, "do not open a browser"] = False,
     check: Annotated[bool, "request everything on the page once, then exit"] = False,
@@ -291,11 +299,16 @@ def label(
     examples:
       metriclearn label songs
       metriclearn label gestures --rate 50
+      metriclearn label machines --time stamp --label state --ignore operator --unknown other
     """
     from metriclearn.apps.label_page.server import open_page, serve
 
-    options = {"features": features, "rate": rate, "time": time, "ignore": ignore, "cache": cache}
-    serve(open_page(folder, **options), port=int(port or 0), check=check, browser=not quiet)
+    options: dict[str, Any] = {"features": features, "rate": rate, "time": time, "cache": cache}
+    options |= {"duplicates": duplicates, "ignore": ignore}
+    begin: dict[str, Any] = {"label": label, "unknown": unknown, "annotator": annotator}
+    serve(
+        open_page(folder, **begin, **options), port=int(port or 0), check=check, browser=not quiet
+    )
 
 
 def compare(
