@@ -13,7 +13,7 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.console.gaps import filled, filled_stream
+from metriclearn.apps.console.missing import filled, filled_stream
 from metriclearn.datasets import read_segments, save_segments
 
 NAMES = ("idle", "wash", "idle", "spin", "wash")
