@@ -232,14 +232,7 @@ def segment(
     paths = _to_segment(files, segmenter.extractor is None)
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
-    stems = [path.stem for path in paths]
-    true = (
-        {}
-        if truth is None
-        else datasets.named_as(datasets.read_labels(truth, annotator=annotator), stems)
-    )
-    if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
-        raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
+    true = _truth(truth, [path.stem for path in paths], annotator)
     failed, read = 0, _Reading(cache, likelihood or 0.0, fill, duplicates)
     shown = running.progress.bar(zip(paths, targets), "files", len(paths), disable=True)
     for path, target in shown:
@@ -478,6 +471,18 @@ def _print(lines: Mapping[str, str]) -> None:
             print(f"{'':21} {line}")
 
 
+def _truth(
+    table: Path | None, stems: Sequence[str], annotator: str | None
+) -> dict[str, list[Segment]]:
+    """Read the true segments of recordings."""
+    if table is None:
+        return {}
+    true = datasets.named_as(datasets.read_labels(table, annotator=annotator), stems)
+    if lacking := [stem for stem in stems if stem not in true]:
+        raise ValueError(f"{str(table)!r} has no segments of {', '.join(lacking[:5])}.")
+    return true
+
+
 def _follow_input(segmenter: Any, *options: Any) -> None:
     """Segment the standard input, and print each segment as soon as it is final."""
     from metriclearn.apps.console.live import json_lines
@@ -629,9 +634,11 @@ def _segment(
 
     Returns the segments and the files that were written.
     """
+    from metriclearn.apps.console.missing import segments_of_table
+
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        found = _segments_of_table(path, segmenter, read)
+        found = segments_of_table(path, segmenter, read.likelihood, read.fill, read.duplicates)
     else:
         found = segmenter.segments(path, cache=read.cache)
     written = []
@@ -652,20 +659,6 @@ def _segment(
     picture = target.with_name(f"{target.name}.timeline.png")
     _draw(path, segmenter.extractor, strips, picture)
     return found, [*written, picture]
-
-
-def _segments_of_table(path: Path, segmenter: Any, read: _Reading) -> list[Segment]:
-    """Segment a table of features; rows of one time become one, and short gaps are interpolated."""
-    from metriclearn.apps.console.missing import filled, rows_in, tolerant
-
-    names, time, rate = segmenter.feature_names_in_, segmenter.time, segmenter.rows_per_second
-    X = datasets.read_features(path, names=names, likelihood=read.likelihood).to_numpy()
-    times = None
-    if time:
-        times = datasets.file_times(path, time, rate, read.duplicates)
-        X, rate = times.distinct(X), times.rate if len(times.seconds) > 1 else rate
-    X = filled(X, rows_in(read.fill, rate))
-    return tolerant(segmenter, repr(str(path)), X).segments(X, times)
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
