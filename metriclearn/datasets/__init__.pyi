@@ -18,6 +18,7 @@ from .files import file_times as file_times
 from .files import finite_values as finite_values
 from .files import load_files as load_files
 from .files import read_features as read_features
+from .files import read_labeled as read_labeled
 from .files import save_files as save_files
 from .files import sequence_files as sequence_files
 from .files import without_segments as without_segments

@@ -117,15 +117,7 @@ def load_files(
     sequences = [
         finite_values(table[names], file, missing=True) for file, table in zip(files, tables)
     ]
-    rising = np.all([np.all(np.diff(X, axis=0) > 0, axis=0) for X in sequences], axis=0)
-    if max(map(len, sequences)) >= 10 and rising.any():  # columns of fewer rows may rise by chance
-        times = [str(name) for name, rises in zip(names, rising) if rises]
-        warnings.warn(
-            f"Columns of {os.fspath(folder)!r} that increase in every row count as features; if "
-            f"they are row numbers or times, leave them out (ignore={times}, --ignore "
-            f"{' '.join(map(repr, times))}).",
-            stacklevel=2,
-        )
+    _note_rising(folder, names, sequences)
     return LabeledSequences(
         name=folder.resolve().name,
         sequences=sequences,
@@ -134,6 +126,18 @@ def load_files(
         names=[file.stem for file in files],
         feature_names=names,
     )
+
+
+def _note_rising(folder: Path, names: Sequence[Any], sequences: Sequence[NDArray]) -> None:
+    rising = np.all([np.all(np.diff(X, axis=0) > 0, axis=0) for X in sequences], axis=0)
+    if max(map(len, sequences)) >= 10 and rising.any():  # columns of fewer rows may rise by chance
+        times = [str(name) for name, rises in zip(names, rising) if rises]
+        warnings.warn(
+            f"Columns of {os.fspath(folder)!r} that increase in every row count as features; if "
+            f"they are row numbers or times, leave them out (ignore={times}, --ignore "
+            f"{' '.join(map(repr, times))}).",
+            stacklevel=3,
+        )
 
 
 def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
@@ -330,10 +334,32 @@ def read_labeled(
 ) -> tuple[pd.DataFrame, NDArray, str]:
     """Read the features, the labels and the group of one file in the layout of :func:`load_files`.
 
+    Parameters
+    ----------
+    file : Path
+    label : str
+        Column of the labels.
+    group : str, optional
+        Column of the group.
+
+    Returns
+    -------
+    (pandas.DataFrame, array (T,), str)
+
     Raises
     ------
     ValueError
         If the file is damaged, lacks labels, rows or features, or has several groups.
+
+    See Also
+    --------
+    load_files : reads a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from metriclearn.datasets import read_labeled
+    >>> features, labels, group = read_labeled(Path("walk.csv"), "gait")  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
     special = [label, *([group] if group else [])]

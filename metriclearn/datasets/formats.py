@@ -235,7 +235,7 @@ def _one_tier(
 
 
 def _write_rttm(name: str, segments: Sequence[Segment], path: Path) -> None:
-    lines = []
+    lines, name = [], "_".join(name.split())
     for start, end, label in segments:
         first, last = (Decimal(seconds_text(time)) for time in (start, end))
         lines.append(f"SPEAKER {name} 1 {first} {last - first} <NA> <NA> {label} <NA> <NA>\n")

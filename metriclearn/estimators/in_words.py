@@ -8,7 +8,6 @@ import numpy as np
 
 from metriclearn.running.command_line import counted
 
-
 _MOST = 8  # families in the table, those with the largest weights
 
 

@@ -11,6 +11,7 @@ from . import parameters as parameters
 from . import persistence as persistence
 from . import progress as progress
 from . import stored as stored
+from . import time_forms as time_forms
 from . import times as times
 from .atomic import locked as locked
 from .atomic import reading as reading
@@ -33,13 +34,13 @@ from .parameters import metric_factor as metric_factor
 from .parameters import needs as needs
 from .parameters import text as text
 from .progress import quieten as quieten
+from .time_forms import Form as Form
+from .time_forms import formatted as formatted
+from .time_forms import numbers as numbers
 from .times import MISSING as MISSING
-from .times import Form as Form
 from .times import Times as Times
-from .times import formatted as formatted
 from .times import matches as matches
 from .times import mean_rows as mean_rows
-from .times import numbers as numbers
 from .times import rate_of as rate_of
 from .times import read_times as read_times
 from .times import tick as tick

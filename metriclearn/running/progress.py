@@ -26,8 +26,8 @@ def bar(items: Iterable[Any], title: str, total: int | None = None, **options: A
     total : int, optional
         The number of items.
     **options
-        Those of ``tqdm``: with ``disable=None`` a bar is drawn in a terminal only. :func:`telling`
-        tells what a bar counts where it is not drawn.
+        Those of ``tqdm``: with ``disable=None`` a bar is drawn in a terminal only. Where it is not
+        drawn, :func:`telling` tells what it counts.
     """
     from tqdm import tqdm
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from metriclearn.running.times import formatted, matches, rate_of, read_times, timed_rows
+from metriclearn.running.time_forms import formatted
+from metriclearn.running.times import matches, rate_of, read_times, timed_rows
 
 RATES = (1, 7, 25, 30, 50, 59.94, 60, 64, 80, 100, 128, 250, 1000)
 YEAR_FIRST = [f"26-03-11 00:0{i}Z" for i in range(9)]

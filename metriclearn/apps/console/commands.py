@@ -145,13 +145,12 @@ def fit(
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
       metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
-    from metriclearn.apps.console.gaps import prepared
+    from metriclearn.apps.console.missing import prepared
     from metriclearn.apps.label_page.project import page_settings
 
     running.writable(out)  # before anything is learned
     extractor: Any = None
-    labeled: dict[str, Any] = {"segments": segments, "gap": gap, "label": label}
-    labeled["annotator"] = annotator
+    labeled = {"segments": segments, "gap": gap, "label": label, "annotator": annotator}
     page = page_settings(folder, segments, features)  # of metriclearn label
     features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
     unknown = unknown or page[3]
@@ -159,22 +158,14 @@ def fit(
     recorded = features != "tables" and _holds_recordings(folder, segments)
     given = None if rate or recorded else time
     times, rate = _times_of("fit", folder, given, rate, segments, duplicates)
-    if features == "tables":
-        columns: dict[str, Any] = {"ignore": left_out, "likelihood": likelihood or 0.0}
-        data = datasets.load_tables(folder, rate or 1.0, times=times, **labeled, **columns)
-    elif recorded:
+    if recorded:
         of_tables = {"time": time, "ignore": ignore, "likelihood": likelihood, "fill": fill}
         _refuse("a folder of CSV files", folder, **of_tables, duplicates=duplicates)
         extractor, data = _recorded(folder, features, rate, cache, labeled)
     else:
-        _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
-        of_segments = {"likelihood": likelihood, "annotator": annotator}
-        _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
-        data = datasets.load_files(folder, label or "label", _CSV, ignore=left_out)
+        data = _tables(folder, features, rate, times, left_out, likelihood, cache, labeled)
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
-    if not recorded and rate is None:
-        warnings.warn(WITHOUT_RATE, stacklevel=2)
     data = prepared(data, times, fill, rate or 1.0, unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     options: Any = {"rate": rate, "time": given, "tolerance": tolerance}
@@ -241,18 +232,10 @@ def segment(
     paths = _to_segment(files, segmenter.extractor is None)
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
-    stems = [path.stem for path in paths]
-    true = (
-        {}
-        if truth is None
-        else datasets.named_as(datasets.read_labels(truth, annotator=annotator), stems)
-    )
-    if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
-        raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
-    failed = 0
-    read = _Reading(cache, likelihood or 0.0, fill, duplicates)
-    given = list(zip(paths, targets))
-    for path, target in running.progress.bar(given, "files", len(given), disable=True):
+    true = _truth(truth, [path.stem for path in paths], annotator)
+    failed, read = 0, _Reading(cache, likelihood or 0.0, fill, duplicates)
+    shown = running.progress.bar(zip(paths, targets), "files", len(paths), disable=True)
+    for path, target in shown:
         try:
             found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), read)
         except FIXABLE as error:
@@ -275,8 +258,16 @@ def label(
     *,
     features: Features = None,
     rate: Rate = None,
+    label: Annotated[
+        str | None,
+        "column of labels in CSV files to begin with, if there are no labels yet",
+        "COLUMN",
+    ] = None,
     time: Time = None,
+    duplicates: Duplicates = None,
     ignore: Ignore = None,
+    unknown: Unknown = None,
+    annotator: Annotator = None,
     port: Annotated[float | None, "port of the address; by default any free port"] = None,
     quiet: Annotated[bool, "do not open a browser"] = False,
     check: Annotated[bool, "request everything on the page once, then exit"] = False,
@@ -291,11 +282,16 @@ def label(
     examples:
       metriclearn label songs
       metriclearn label gestures --rate 50
+      metriclearn label machines --time stamp --label state --ignore operator --unknown other
     """
     from metriclearn.apps.label_page.server import open_page, serve
 
-    options = {"features": features, "rate": rate, "time": time, "ignore": ignore, "cache": cache}
-    serve(open_page(folder, **options), port=int(port or 0), check=check, browser=not quiet)
+    options: dict[str, Any] = {"features": features, "rate": rate, "time": time, "cache": cache}
+    options |= {"duplicates": duplicates, "ignore": ignore}
+    begin: dict[str, Any] = {"label": label, "unknown": unknown, "annotator": annotator}
+    serve(
+        open_page(folder, **begin, **options), port=int(port or 0), check=check, browser=not quiet
+    )
 
 
 def compare(
@@ -410,8 +406,8 @@ def _segments_of(
             "writes them; for CSV files with a column of labels pass --label, with --rate or "
             f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
         )
-    read = [datasets.read_labels(file, annotator=annotator) for file in files]
-    return {name: spans for tables in read for name, spans in tables.items()}
+    read = (datasets.read_labels(file, annotator=annotator).items() for file in files)
+    return dict(pair for pairs in read for pair in pairs)
 
 
 def _times_of(
@@ -475,11 +471,22 @@ def _print(lines: Mapping[str, str]) -> None:
             print(f"{'':21} {line}")
 
 
+def _truth(
+    table: Path | None, stems: Sequence[str], annotator: str | None
+) -> dict[str, list[Segment]]:
+    """Read the true segments of recordings."""
+    if table is None:
+        return {}
+    true = datasets.named_as(datasets.read_labels(table, annotator=annotator), stems)
+    if lacking := [stem for stem in stems if stem not in true]:
+        raise ValueError(f"{str(table)!r} has no segments of {', '.join(lacking[:5])}.")
+    return true
+
+
 def _follow_input(segmenter: Any, *options: Any) -> None:
     """Segment the standard input, and print each segment as soon as it is final."""
     from metriclearn.apps.console.live import json_lines
 
-    running.quieten()
     for line in json_lines(segmenter, sys.stdin, *options):
         print(line, flush=True)
 
@@ -554,6 +561,29 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
     return segments != "segments.csv"
 
 
+def _tables(
+    folder: Path,
+    features: str | None,
+    rate: float | None,
+    times: Mapping[str, running.Times],
+    left_out: Sequence[str],
+    likelihood: float | None,
+    cache: Path | None,
+    labeled: dict[str, Any],
+) -> Any:
+    """Read a folder of tables, with their labels in a column or in a table of segments."""
+    if rate is None:
+        warnings.warn(WITHOUT_RATE, stacklevel=3)
+    if features == "tables":
+        columns: dict[str, Any] = {"ignore": left_out, "likelihood": likelihood or 0.0}
+        return datasets.load_tables(folder, rate or 1.0, times=times, **labeled, **columns)
+    gap, annotator = labeled["gap"], labeled["annotator"]
+    _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
+    of_segments = {"likelihood": likelihood, "annotator": annotator}
+    _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
+    return datasets.load_files(folder, labeled["label"] or "label", _CSV, ignore=left_out)
+
+
 def _recorded(
     folder: Path,
     features: str | None,
@@ -604,9 +634,11 @@ def _segment(
 
     Returns the segments and the files that were written.
     """
+    from metriclearn.apps.console.missing import segments_of_table
+
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        found = _segments_of_table(path, segmenter, read)
+        found = segments_of_table(path, segmenter, read.likelihood, read.fill, read.duplicates)
     else:
         found = segmenter.segments(path, cache=read.cache)
     written = []
@@ -627,20 +659,6 @@ def _segment(
     picture = target.with_name(f"{target.name}.timeline.png")
     _draw(path, segmenter.extractor, strips, picture)
     return found, [*written, picture]
-
-
-def _segments_of_table(path: Path, segmenter: Any, read: _Reading) -> list[Segment]:
-    """Segment a table of features; rows of one time become one, and short gaps are interpolated."""
-    from metriclearn.apps.console.gaps import filled, rows_in, tolerant
-
-    names, time, rate = segmenter.feature_names_in_, segmenter.time, segmenter.rows_per_second
-    X = datasets.read_features(path, names=names, likelihood=read.likelihood).to_numpy()
-    times = None
-    if time:
-        times = datasets.file_times(path, time, rate, read.duplicates)
-        X, rate = times.distinct(X), times.rate if len(times.seconds) > 1 else rate
-    X = filled(X, rows_in(read.fill, rate))
-    return tolerant(segmenter, repr(str(path)), X).segments(X, times)
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:

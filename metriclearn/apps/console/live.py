@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import metriclearn
-from metriclearn.apps.console.gaps import KnownRows, filled_stream, rows_in
+from metriclearn.apps.console.missing import KnownRows, filled_stream, rows_in
 from metriclearn.datasets import Segment, check_distinct, stream_rows
 from metriclearn.running import (
     MISSING,
     Of,
     matches,
     mean_rows,
+    quieten,
     text,
     tick,
     timed_rows,
@@ -61,6 +62,7 @@ def json_lines(
     ValueError
         If the model was not trained on input of this kind.
     """
+    quieten()  # the segments tell of the progress
     extractor = getattr(model, "extractor", None)
     needed = getattr(extractor, "sampling_rate", None)
     if extractor is not None and not hasattr(extractor, "extract_signal"):

@@ -35,6 +35,7 @@ _BEFORE = "table_before"  # key of the digest of the table that is to be replace
 _FEATURES = (None, "audio", "video", "both", "tables")
 _KINDS = ("change", "no change", "one change", "segment")
 _SLACK = 1e-6  # times that differ by fewer seconds are the same
+_TOUCHING = 6e-4  # seconds between rows of a file that touch, as some formats round to ms
 _MOST = 100_000  # annotations of a recording
 _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characters in file names
 
@@ -469,6 +470,72 @@ def segments_of(
     if reached < seconds - _SLACK:
         segments.append((reached, seconds, UNKNOWN))
     return segments
+
+
+def exported(name: str, annotations: Sequence[Annotation], seconds: float) -> list[Segment]:
+    """Convert annotations to rows of a file, in which a boundary is where two rows touch.
+
+    Rows are the labeled stretches, see :func:`segments_of`. Unlabeled time is a row only beside a
+    boundary: as far as the next boundary, or half of the way to the next labeled stretch.
+    """
+    classes = any(one.kind == "segment" for one in annotations)
+    cuts = [one.start for one in annotations if one.kind == "change"]
+    rows: list[Segment] = []
+    reached = 0.0
+    for row in [*segments_of(name, annotations, seconds, classes), (seconds, seconds, "")]:
+        start, end, label = row
+        if label == UNKNOWN:
+            continue
+        edges = [time for time in cuts if reached - _SLACK < time < start + _SLACK]
+        if edges and edges[0] > reached + _SLACK:
+            edges.insert(0, round((reached + edges[0]) / 2, 3) if rows else reached)
+        if edges and edges[-1] < start - _SLACK:
+            edges.append(round((edges[-1] + start) / 2, 3) if label else start)
+        rows += [(a, b, UNKNOWN) for a, b in pairwise(edges)]
+        rows += [row] if label else []
+        reached = end
+    return rows or [(0.0, seconds, UNKNOWN)]
+
+
+def imported(
+    name: str,
+    segments: Sequence[Segment],
+    seconds: float,
+    covers: bool = False,
+    counts: bool = True,
+) -> list[Annotation]:
+    """Convert rows of a file to annotations. A boundary is where two rows touch.
+
+    Rows called "unknown" are unlabeled. With ``covers``, they are all time without a label, so
+    there is no boundary where one of them touches a labeled row. With ``counts``, labels are
+    dropped if they only number the segments: all labels differ, and each is a number, possibly
+    after the name of the recording.
+    """
+    labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
+    number = re.compile(rf"({re.escape(name)} |{re.escape('_'.join(name.split()))}_)?\d+")
+    numbered = counts and len(set(labels)) == len(labels) and all(map(number.fullmatch, labels))
+    stretches: list[dict[str, Any]] = []
+    changes: set[float] = set()
+    last, reached, was_unknown = -1.0, -1.0, False
+    for begin, stop, label in sorted(segments):
+        start, end = round(begin, 3), min(round(stop, 3), seconds)
+        if start >= seconds or end <= 0:
+            continue
+        touches, is_unknown = abs(begin - last) < _TOUCHING, label == UNKNOWN
+        start = reached if touches or start < reached else start
+        if touches and not (covers and is_unknown != was_unknown):
+            changes.add(start)
+        last, reached, was_unknown = stop, max(start, end), is_unknown
+        if is_unknown:
+            continue
+        if reached == start:
+            changes.add(start)
+            continue
+        kind = "no change" if numbered or not label else "segment"
+        named = {} if kind == "no change" else {"label": label}
+        stretches.append({"kind": kind, "start": start, "end": reached} | named)
+    points = [{"kind": "change", "start": time, "end": time} for time in changes]
+    return read_annotations([*stretches, *points], seconds)
 
 
 def read_project(folder: Path, tier: str = "") -> dict[str, Any]:

@@ -23,28 +23,30 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
-from metriclearn import Segmenter, datasets
+from metriclearn import Partition, Segmenter, datasets
 from metriclearn.apps.label_page.address import Address, TokenGuard
 from metriclearn.apps.label_page.learning import Loop
 from metriclearn.apps.label_page.project import (
+    FILE,
     MOST_LABELS,
     TABLE,
     Conflict,
     Project,
     check_tier,
+    exported,
+    imported,
     is_word,
     partial_labels,
     read_annotations,
     read_project,
-    segments_of,
     tiers_of,
 )
-from metriclearn.apps.label_page.shown import divided_segments, merged_segments
+from metriclearn.apps.label_page.shown import merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
-from metriclearn.apps.models import UNKNOWN, model_of
+from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, model_of
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
 from metriclearn.datasets import Segment
-from metriclearn.running import optional, quieten
+from metriclearn.running import optional, quieten, text
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
@@ -285,7 +287,11 @@ class Page:
         with tempfile.TemporaryDirectory() as folder:
             for one in recordings:
                 path = Path(folder) / f"{self._named(one.name)}{_format(kind).ending}"
-                datasets.write_file(kind, one.name, self._shown(one, request), path, one.path)
+                segments = self._shown(one, request)
+                mine = self.project.annotations.get(one.name, [])
+                if kind == "rttm" and not any(given.label for given in mine):  # it holds no blanks
+                    segments = [(a, b, "_".join(label.split())) for a, b, label in segments]
+                datasets.write_file(kind, one.name, segments, path, one.path)
                 yield path.name, path.read_bytes()
 
     def _named(self, name: str) -> str:
@@ -306,9 +312,7 @@ class Page:
             if kind == "csv":
                 segments |= datasets.read_segments(path)
         given = {
-            name: [
-                entry.as_json() for entry in _imported(name, many, self.recordings[name].seconds)
-            ]
+            name: [entry.as_json() for entry in imported(name, many, self.recordings[name].seconds)]
             for name, many in segments.items()
             if name in self.recordings
         }
@@ -322,8 +326,7 @@ class Page:
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
         if learned is None or request.query_params.get("what") == "known":
-            classes = any(annotation.kind == "segment" for annotation in many)
-            return divided_segments(segments_of(one.name, many, one.seconds, classes), many)
+            return exported(one.name, many, one.seconds)
         predicted = learned["boundaries"], learned["labels"]
         return merged_segments(many, *predicted, one.seconds, one.rate)
 
@@ -399,70 +402,78 @@ def _endpoint(tiers: Mapping[str, Page], function: Callable[..., Any]) -> Any:
     return endpoint
 
 
-def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
-    """Convert segments of a file to annotations.
+def _begin_with_column(
+    project: Project, recordings: Sequence[Recording], label: str, unknown: str | None
+) -> None:
+    """Read annotations from a column of labels in tables, as ``metriclearn fit`` does.
 
-    Where two segments touch, a change is added, also if both have the same name. Segments called
-    "unknown" are left out, but a change is added where two of them touch. Labels are dropped if
-    they only number the segments: all labels differ, and each label is a number, possibly after the
-    name of the recording.
+    Rows that nobody has labeled, by ``unknown`` or by labels such as −1 and NaN, are unlabeled.
     """
-    labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
-    number = re.compile(rf"({re.escape(name)} )?\d+")
-    numbered = len(set(labels)) == len(labels) and all(map(number.fullmatch, labels))
-    entries: list[dict[str, Any]] = []
-    unlabeled = -1.0  # end of the last unlabeled segment
-    for start, end, label in sorted(segments):
-        start, end = round(start, 3), min(round(end, 3), seconds)
-        if start >= seconds or end <= 0:
+    spans: dict[str, list[Segment]] = {}
+    nobody = {"", "-1", "-1.0", "nan", "<na>"}
+    for one in recordings:
+        if one.kind != "table":
             continue
-        if label == UNKNOWN:  # unlabeled segments that touch have a boundary between them
-            if start == unlabeled:
-                entries.append({"kind": "change", "start": start, "end": start})
-            unlabeled = end
-            continue
-        before = entries[-1] if entries else {}
-        if abs(start - before.get("end", -1.0)) < 1e-3:  # the precision of tables
-            start = before["end"]
-        end = max(start, end)
-        if start == end:
-            entries.append({"kind": "change", "start": start, "end": start})
-            continue
-        plain = numbered or not label
-        touching = before.get("end") == start and before["kind"] != "change"
-        if touching:
-            entries.append({"kind": "change", "start": start, "end": start})
-        kind = "no change" if plain else "segment"
-        named = {} if plain else {"label": label}
-        entries.append({"kind": kind, "start": start, "end": end} | named)
-    return read_annotations(entries, seconds)
+        labels = one.distinct(datasets.read_labeled(one.path, label)[1])
+        ends = (Partition.from_runs(labels).change_points / one.rate).tolist()
+        names = [
+            UNKNOWN if text(word) == text(unknown or UNKNOWN) or word.lower() in nobody else word
+            for word in datasets.runs(labels)
+        ]
+        spans[one.name] = list(zip([0.0, *ends], [*ends[:-1], one.seconds], names))
+    _begin_with(project, spans, counts=False)
 
 
-def _begin_with_table(project: Project) -> None:
+def _begin_with_table(project: Project, annotator: str | None = None) -> None:
     """Read annotations from ``segments.csv`` in a folder in which the page was never used."""
     table = project.folder / TABLE
-    if not table.is_file():
-        return
     if table.resolve().parent != project.folder.resolve():
         raise ValueError(f"{str(table)!r} is a link out of the folder; copy the file into it.")
     seconds = project.seconds
-    spans = datasets.named_as(datasets.read_segments(table), seconds)
+    spans = datasets.named_as(datasets.read_segments(table, annotator), seconds)
     if others := sorted(set(spans) - set(seconds)):
         warnings.warn(
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "
             f"not shown; the first saved change keeps the table as {TABLE}.before.",
             stacklevel=2,
         )
-    shared = [name for name in seconds if name in spans]
-    project.annotations = {name: _imported(name, spans[name], seconds[name]) for name in shared}
+    _begin_with(project, {name: spans[name] for name in seconds if name in spans})
+
+
+def _begin_with(
+    project: Project, spans: Mapping[str, Sequence[Segment]], counts: bool = True
+) -> None:
+    """Annotate recordings by segments. ``counts``: numbers may count segments."""
+    seconds = project.seconds
+    project.annotations = {
+        name: imported(name, rows, seconds[name], covers=True, counts=counts)
+        for name, rows in spans.items()
+    }
     labels = {one.label for many in project.annotations.values() for one in many if one.label}
     project.labels = sorted(labels)[:MOST_LABELS]
 
 
-def open_page(folder: Path, **options: Any) -> Page:
+def open_page(
+    folder: Path,
+    *,
+    label: str | None = None,
+    unknown: str | None = None,
+    annotator: str | None = None,
+    **options: Any,
+) -> Page:
     """Open the page of a folder with its annotations.
 
-    The options are passed to ``open_recordings``.
+    Parameters
+    ----------
+    folder : Path
+    label : str, optional
+        A column of labels in tables, with which a page that has no labels yet begins.
+    unknown : str, optional
+        The label of rows of this column that nobody has labeled.
+    annotator : str, optional
+        Whose segments to begin with, if ``segments.csv`` has those of several people.
+    **options
+        Those of ``open_recordings``.
 
     Raises
     ------
@@ -470,7 +481,7 @@ def open_page(folder: Path, **options: Any) -> Page:
         If the folder does not exist or contains nothing to label.
     ValueError
         If a recording or ``metriclearn.json`` is damaged, or if ``metriclearn.json`` is missing and
-        ``segments.csv`` is damaged.
+        ``segments.csv`` or the column of labels is damaged.
     """
     for name in ("starlette", "uvicorn"):
         optional(name, "label")
@@ -478,14 +489,26 @@ def open_page(folder: Path, **options: Any) -> Page:
     tiers = tiers_of(folder)
     for name in ("features", "media_rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
+    if label is not None:
+        options["ignore"] = [*(options["ignore"] or []), label]
     if not options.get("time"):  # with a column of times, the rate follows from it
         options["rate"] = options.get("rate") or earlier.get("rate")
     recordings, settings = open_recordings(folder, **options)
+    if "rate" not in settings and any(one.kind == "table" for one in recordings):
+        warnings.warn(WITHOUT_RATE, stacklevel=2)
     lengths = {one.name: one.seconds for one in recordings}
     project = Project(folder, lengths, settings=settings).load()
-    if not earlier:
-        _begin_with_table(project)
-    elif not project.is_table_ours:
+    if label is not None and (earlier or project.table.is_file()):
+        warnings.warn(
+            f"{str(folder)!r} already has labels in {FILE if earlier else TABLE}, so those of the "
+            f"column {label!r} are not used; to begin with the column, move that file away.",
+            stacklevel=2,
+        )
+    if not earlier and project.table.is_file():
+        _begin_with_table(project, annotator)
+    elif not earlier and label is not None:
+        _begin_with_column(project, recordings, label, unknown)
+    elif earlier and not project.is_table_ours:
         warnings.warn(
             f"{str(folder / TABLE)!r} was edited elsewhere. The page uses metriclearn.json, and "
             f"the next saved change keeps the table as {TABLE}.before. To use the table instead, "

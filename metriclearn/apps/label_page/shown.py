@@ -98,16 +98,3 @@ def _outside(
     inside = places < ends[np.searchsorted([one.start for one in stretches], places)]
     is_near = near(places * rate, np.array(fixed) * rate, _NEAR)
     return places[~inside & ~is_near].tolist()
-
-
-def divided_segments(
-    segments: Iterable[Segment], annotations: Iterable[Annotation]
-) -> list[Segment]:
-    """Cut unlabeled segments at the boundaries that a person has set."""
-    changes = [one.start for one in annotations if one.kind == "change"]
-    result: list[Segment] = []
-    for start, end, label in segments:
-        inside = changes if label == UNKNOWN else []
-        cuts = [start, *(time for time in inside if start < time < end), end]
-        result += [(a, b, label) for a, b in pairwise(cuts)]
-    return result

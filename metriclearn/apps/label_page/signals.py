@@ -22,6 +22,7 @@ from metriclearn.apps.models import extractor_of
 from metriclearn.datasets import (
     ENDINGS,
     cached_features,
+    columns_of_times,
     file_times,
     read_features,
     recording_files,
@@ -34,7 +35,8 @@ from metriclearn.features import (
     duration,
     video_frames,
 )
-from metriclearn.running import optional, rate_of, reading
+from metriclearn.running import Times, optional, rate_of, reading
+from metriclearn.views import Fill
 
 BINS = 256  # in a tile
 _HERTZ = 16000  # samples of sound per second
@@ -69,6 +71,8 @@ class Recording:
         Length of the recording.
     extractor : object, optional
         The object that computes the features of sound or video.
+    times : Times, optional
+        The times of the rows of a table.
     """
 
     name: str
@@ -79,6 +83,11 @@ class Recording:
     rate: float
     seconds: float
     extractor: Any = None
+    times: Times | None = None
+
+    def distinct(self, labels: NDArray) -> NDArray:
+        """Return the labels of the rows of features, of which one stands for each time."""
+        return labels if self.times is None else self.times.distinct(labels)
 
     @cached_property
     def sound(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint8]]:
@@ -220,6 +229,7 @@ def open_recordings(
     ignore: Collection[str] | None = None,
     media_rate: float | None = None,
     cache: Path | None = None,
+    duplicates: str | None = None,
 ) -> tuple[list[Recording], dict[str, Any]]:
     """Open all recordings and tables of a folder.
 
@@ -229,7 +239,7 @@ def open_recordings(
     ----------
     folder : Path
         The folder.
-    features, rate, time, ignore, cache
+    features, rate, time, ignore, cache, duplicates
         The same as the options of ``metriclearn fit``. By default, features of sound are computed
         if there is an audio file, else features of pictures.
     media_rate
@@ -256,14 +266,11 @@ def open_recordings(
     if features == "tables":
         media = []
     left_out = list(dict.fromkeys([*(ignore or []), *([time] if time else [])]))
+    times: dict[Path, Times] = {}
     if time and rate is None:
-        rate = _common_rate(tables, time)
-    recordings = []
-    for path in tables:
-        frame = read_features(path, left_out)
-        X, names = frame.to_numpy(), [str(name) for name in frame.columns]
-        length = _whole(len(X) / (rate or 1.0))
-        recordings.append(Recording(path.stem, "table", path, X, names, rate or 1.0, length))
+        times = {path: file_times(path, time, duplicates=duplicates) for path in tables}
+        rate = _common_rate(times, time)
+    recordings = [_table(path, left_out, times.get(path), rate or 1.0) for path in tables]
     if media:
         if features is None:
             features, media = _chosen(media)
@@ -284,10 +291,27 @@ def open_recordings(
     return recordings, {key: value for key, value in settings.items() if value}
 
 
-def _common_rate(tables: list[Path], time: str) -> float:
+def _table(path: Path, left_out: list[str], times: Times | None, rate: float) -> Recording:
+    """Open a table. Missing values are interpolated, with a note."""
+    frame = read_features(path, left_out)
+    clocks = columns_of_times([frame])
+    frame = frame.drop(columns=clocks)
+    X, names = frame.to_numpy(), [str(name) for name in frame.columns]
+    X = X if times is None else times.distinct(X)
+    if gaps := int(np.isnan(X).any(axis=1).sum()):
+        warnings.warn(
+            f"{gaps} of {len(X)} rows of {path.name} have missing values, which the page "
+            "interpolates; metriclearn fit leaves such rows out.",
+            stacklevel=3,
+        )
+        X = Fill().fit_transform([X])[0]
+    seconds = _whole(len(X) / rate)
+    return Recording(path.stem, "table", path, X, names, rate, seconds, times=times)
+
+
+def _common_rate(read: dict[Path, Times], time: str) -> float:
     """Return the rate of tables by their column of times. On the page, rows are evenly spaced."""
-    read = {path.name: file_times(path, time) for path in tables}
-    if broken := [name for name, times in read.items() if len(times.holes)]:
+    if broken := [path.name for path, times in read.items() if len(times.holes)]:
         warnings.warn(
             f"There are holes between the times of {', '.join(broken[:5])}; the page shows rows "
             "one after another, and counts seconds by rows; cut such tables at the holes "

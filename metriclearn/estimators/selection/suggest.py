@@ -187,7 +187,8 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     >>> arrays[0].shape, truths[0].change_points.tolist()
     ((5, 2), [3, 5])
     """
-    return LabeledRecordings.read("labeled_stretches", Xs, known).pieces
+    arrays, truths = LabeledRecordings.read("labeled_stretches", Xs, known).pieces
+    return [array.copy() for array in arrays], truths
 
 
 @needs

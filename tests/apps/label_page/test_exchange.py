@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn.apps.label_page.project import Annotation, read_annotations
@@ -25,10 +25,13 @@ SECONDS, LABELS = 9.0, ["walk", "歩く", "a,b", 'say"hi"', "<b>&amp;", "it's", 
 def annotations(draw: st.DrawFn) -> list[Annotation]:
     """Stretches and changes at whole milliseconds, as the page makes them.
 
-    Neighbors that touch and say the same have a change between them. There is no change at the edge
-    of a stretch beside unlabeled time: tables divide such time in any case.
+    Neighbors that touch and say the same have a change between them. Times are at least 3 ms apart.
     """
-    times = sorted(draw(st.sets(st.integers(1, 8999), min_size=1, max_size=12)))
+    times = sorted(
+        draw(
+            st.sets(st.integers(1, 2999), min_size=1, max_size=12).map(lambda s: {3 * t for t in s})
+        )
+    )
     labels, kinds = draw(st.sampled_from([LABELS, LABELS[:1]])), ["no change", "one change", ""]
     kinds += draw(st.sampled_from([[], ["segment"] * 5]))
     entries: list[dict[str, Any]] = []
@@ -41,11 +44,6 @@ def annotations(draw: st.DrawFn) -> list[Annotation]:
         if start and (draw(st.booleans()) or (same and before["end"] == one["start"])):
             entries.append({"start": one["start"], "end": one["start"], "kind": "change"})
         entries += [one] if one["kind"] else []
-    wanted = "segment" if len(kinds) > 3 else "no change"
-    if not any(one["kind"] == wanted for one in entries):
-        wanted = "no change"
-    edges = [one[key] for one in entries if one["kind"] == wanted for key in ("start", "end")]
-    entries = [e for e in entries if e["kind"] != "change" or edges.count(e["start"]) != 1]
     return read_annotations(entries, SECONDS)
 
 
@@ -71,14 +69,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(
-    max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
-)
+@settings(max_examples=examples(200), deadline=None)
 @given(many=annotations())
 def test_annotations_come_back(page: Any, kind: str, many: list[Annotation]) -> None:
     """No boundary is lost or added, and no name changes."""
-    # without names, segments are called "one 1" and so on, and RTTM holds no blanks
-    assume(kind != "rttm" or any(one.kind == "segment" for one in many))
     page.project.annotations = {"one": many}
     path, query = {"name": "one", "kind": kind}, {"what": "known"}
     request = SimpleNamespace(path_params=path, query_params=query)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from metriclearn.apps.label_page.project import UNKNOWN, Annotation, read_annotations
-from metriclearn.apps.label_page.shown import divided_segments, exact_times, merged_segments
+from metriclearn.apps.label_page.shown import exact_times, merged_segments
 from metriclearn.datasets.annotations import read_segments
 from tests.apps.label_page.test_server import FORMATS, TOKEN, running, two_tables
 
@@ -114,7 +114,6 @@ def test_segments_agree_with_a_person_everywhere(seed: int) -> None:
     for before, after in pairwise(found):
         if before[2] == after[2] and after[2] not in ("", UNKNOWN):
             assert after[0] in changes
-    assert divided_segments(found, given) == found
 
 
 def test_short_labels_do_not_name_the_model_s_segments() -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import floor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,24 @@ def prepared(
             stacklevel=2,
         )
     return data.select(known) if len(known) < len(data) else data
+
+
+def segments_of_table(
+    path: Path,
+    segmenter: Any,
+    likelihood: float,
+    fill: float | None,
+    duplicates: str | None,
+) -> list[datasets.Segment]:
+    """Segment a table of features; rows of one time become one, and short gaps are interpolated."""
+    names, time, rate = segmenter.feature_names_in_, segmenter.time, segmenter.rows_per_second
+    X = datasets.read_features(path, names=names, likelihood=likelihood).to_numpy()
+    times = None
+    if time:
+        times = datasets.file_times(path, time, rate, duplicates)
+        X, rate = times.distinct(X), times.rate if len(times.seconds) > 1 else rate
+    X = filled(X, rows_in(fill, rate))
+    return tolerant(segmenter, repr(str(path)), X).segments(X, times)
 
 
 def tolerant(segmenter: Any, who: str, X: NDArray[np.float64]) -> Any:

@@ -13,8 +13,10 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.console.gaps import filled, filled_stream
+from metriclearn.apps.console.missing import filled, filled_stream
+from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets import read_segments, save_segments
+from tests.apps.serving import needs_label
 
 NAMES = ("idle", "wash", "idle", "spin", "wash")
 FIT = ("--label", "state", "--time", "t", "--quick")
@@ -176,6 +178,29 @@ def test_a_row_counts_as_a_second_without_times(folder: Path, told: Any) -> None
     said = told("fit", folder, "--label", "state", "--quick", "--out", folder / "m", *rate)
     assert "Neither" not in said.err
     assert "are no features" not in said.err
+
+
+def test_the_label_page_begins_with_a_column(folder: Path, told: Any) -> None:
+    """Unknown rows have no label there; values that are missing are interpolated, with a note."""
+    needs_label()
+    table, ends = machine(0)
+    table.loc[: 2 * int(ends[0]) - 1, "state"] = "?"
+    holes(table).to_csv(folder / "m0.csv", index=False)
+    options = {"time": "t", "label": "state", "unknown": "?"}
+    with pytest.warns(UserWarning, match="8 of .* rows of m0.csv have missing values, which the"):
+        page = open_page(folder, **options)
+    mine = page.project.annotations
+    assert page.project.labels == ["idle", "spin", "wash"]
+    assert [one.label for one in mine["m1"] if one.kind == "segment"] == list(NAMES)
+    named = [one for one in mine["m0"] if one.kind == "segment"]
+    assert [one.label for one in named] == list(NAMES[1:])
+    assert named[0].start == ends[0]
+    assert ends[0] not in [one.start for one in mine["m0"] if one.kind == "change"]
+    assert page.recordings["m0"].columns == ["power", "water"]
+    assert np.isfinite(page.recordings["m0"].features).all()
+    page.project.change(0, {"m2": mine["m2"]}, page.project.labels)
+    with pytest.warns(UserWarning, match="already has labels in metriclearn.json, so those of the"):
+        assert open_page(folder, **options).project.annotations == mine
 
 
 def test_one_of_several_annotators(folder: Path, told: Any) -> None:
