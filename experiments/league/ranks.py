@@ -30,7 +30,7 @@ LEAST = 6  # units of a set that counts for tests, as two signs of five cannot b
 _OVER = "ours/over probabilities"
 RIVAL = "windows, extra trees, Viterbi"
 _ENSEMBLES = ("compromise of rivals", "ours/metrics alone", "vote over samples", "ours/best member")
-_DECODED = ("Viterbi", "conditional random field")  # how names of classifiers with Viterbi end
+_DECODED = ("Viterbi", "boundaries", "conditional random field")  # how names of classifiers end
 
 
 def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float]]:
