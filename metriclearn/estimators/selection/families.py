@@ -23,10 +23,12 @@ from metriclearn.views.own_scale import OwnScale
 from metriclearn.views.posteriors import ExpectedBoundaries, Posteriors
 from metriclearn.views.windows import Windows
 
-# What members are fitted with, by the names of families. The first members bring most in little
-# time; a fit with a time limit leaves out the last ones. Costs were measured on raw tables.
+# What members are fitted with. The first members bring most in little time; a fit with a time limit
+# leaves out the last ones. A family stays if the mean loss on recordings left out, over eight data
+# sets in halves, is about 1 % higher without it: own scale, whitened 1.3 %, trees of scaled rows
+# .9 %, logistic regression .9 % (7 % on HAPT); windows in the scale of all recordings had .3 %.
 _TREES = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
-_LINEAR = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200))
+_LINEAR = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=40))
 _SOLVER = BundleDual(tolerance=1e-2)
 _DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
 _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
@@ -69,8 +71,8 @@ def default_members(
     Examples
     --------
     >>> from metriclearn.estimators import default_members
-    >>> [name for name in default_members() if name.startswith("windows")][:2]
-    ['windows, scaled, diagonal', 'windows, scaled, whitened']
+    >>> [name for name in default_members() if name.startswith("windows")]
+    ['windows, own scale, diagonal', 'windows, own scale, whitened']
     """
 
     def heads(name: str, view: Any, cost: float, viterbi: bool = False) -> dict[str, list[Member]]:
@@ -104,7 +106,6 @@ def default_members(
         members |= heads("trees, scaled", view, 2.0, True)
     members |= heads("own scale", OwnScale(window), 1.0)
     if not alone and n_features <= _FEW:
-        members |= heads("windows, scaled", Windows(), 2.0)
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
     return members
 
