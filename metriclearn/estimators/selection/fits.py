@@ -133,6 +133,14 @@ class PartViews:
         self._left_out: dict[int, list[NDArray]] = {}
         self._training: dict[int, list[NDArray]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the locks, which cannot be pickled."""
+        return vars(self) | {"_locks": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make new locks."""
+        self.__dict__.update(state, _locks=[RLock() for _ in state["_places"]])
+
     def fitted(self, k: int) -> Any:
         """Return the view that was fitted to part k."""
         with self._locks[k]:
