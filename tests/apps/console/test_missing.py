@@ -184,7 +184,7 @@ def test_the_label_page_begins_with_a_column(folder: Path, told: Any) -> None:
     """Unknown rows have no label there; values that are missing are interpolated, with a note."""
     needs_label()
     table, ends = machine(0)
-    table.loc[: 2 * int(ends[0]) - 1, "state"] = "?"
+    table.loc[: int(2 * ends[0]) - 1, "state"] = "?"
     holes(table).to_csv(folder / "m0.csv", index=False)
     options = {"time": "t", "label": "state", "unknown": "?"}
     with pytest.warns(UserWarning, match="8 of .* rows of m0.csv have missing values, which the"):
