@@ -276,7 +276,7 @@ class Segmenter(AgreementSegmenter):
         X : sequence of (T_i, P) arrays, data frames or paths of files, or LabeledSequences
             Files need an ``extractor``. LabeledSequences, as loaders return them, have labels,
             groups and names; samples with the label −1 or NaN, and stretches of one sample, are
-            left out.
+            left out. Nothing is learned from recordings of a single row or without labels.
         y : labels, change-points or partial labels, for each recording
         groups : array (N,), optional
             Group of every recording, such as the user who recorded it. All recordings of a group
@@ -297,7 +297,7 @@ class Segmenter(AgreementSegmenter):
                 "belong together; give all samples of a segment the same label.",
                 stacklevel=2,
             )
-        if given.groups.max() == 0:
+        if len(np.unique(given.groups[_used(given)])) < 2:
             fitted._fit_alone(given)
         else:
             fitted._fit_parts(given)
@@ -422,7 +422,7 @@ class Segmenter(AgreementSegmenter):
 
     def _fit_parts(self, given: Given) -> None:
         """Fit all members to all parts, and combine them or choose one."""
-        parts = Parts.of(given.groups, self.n_folds)
+        parts = Parts.of(given.groups, self.n_folds, _used(given))
         classes = names_of(
             type(self).__name__, self.names, given.labels, given.data, given.truths, given.groups
         )
@@ -693,6 +693,13 @@ class Segmenter(AgreementSegmenter):
         tags.input_tags.allow_nan = self.view is None or getattr(self.view, "missing", False)
         tags.target_tags.required = True
         return tags
+
+
+def _used(given: Given) -> NDArray[np.int64]:
+    """Number the recordings that teach something: of two rows and more, and not unlabeled."""
+    pairs = zip(given.data.arrays, given.truths)
+    usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
+    return np.flatnonzero(usable)
 
 
 def _row_names(given: Given) -> RowNames | None:

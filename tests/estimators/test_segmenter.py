@@ -371,7 +371,8 @@ def test_names_and_numbers_are_used_as_asked(tmp_path) -> None:
         assert found.dtype.kind == "i"
         assert len(segmenter.predict_change_points(X[0], n_segments=6)) == 6
     follower = segmenter.fit(X, y).follower()
-    assert follower.validation_ is None if hasattr(follower, "validation_") else True
+    assert follower.validation_ is follower.choice_ is None
+    assert follower.summary()["boundaries found"].startswith("not known")
     loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
     assert loaded.cross_fit_ is None
     assert not loaded.left_out_
@@ -389,6 +390,26 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
         ml.Segmenter(METRICS).fit(data, y)
     with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
         ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["one row", "no labels"])
+def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
+    """They are in no part, wherever they are in the list; one group left is fitted alone."""
+    X, y = named_recordings(5, 0)
+    before = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit(X[1:], y[1:])
+    x, labels = (X[0][:1], y[0][:1]) if kind == "one row" else (X[0], np.full(len(X[0]), -1))
+    after = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit([x, *X[1:]], [labels, *y[1:]])
+    assert sorted(after.left_out_) == [1, 2, 3, 4]
+    np.testing.assert_array_equal(after.agreement_.weights, before.agreement_.weights)
+    for new in X:
+        np.testing.assert_array_equal(after.predict(new), before.predict(new))
+    alone = ml.Segmenter(verbose=False)
+    with warnings.catch_warnings(action="ignore"):
+        if kind == "one row":
+            with assert_refused("2 samples in every"):
+                alone.fit([x, X[1]], [labels, y[1]])
+        else:
+            assert alone.fit([x, X[1]], [labels, y[1]]).learner_ is not None
 
 
 def test_an_interrupt_of_the_only_fit_changes_nothing() -> None:

@@ -265,6 +265,7 @@ class AgreementSegmenter(Streaming, ComponentParameters):
         other.agreement_ = self.agreement_.follower()
         # What was measured on recordings left out is true of all models together.
         other.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
-        for name in ("cross_fit_", "left_out_", "validation_", "choice_"):
+        other.__dict__.update(validation_=None, choice_=None, shares_=[])
+        for name in ("cross_fit_", "left_out_"):
             other.__dict__.pop(name, None)
         return other

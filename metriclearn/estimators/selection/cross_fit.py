@@ -272,7 +272,7 @@ class CrossFit:
         m, rule, scores = self.candidates[c]
         if rule.tuned_on != TRAINING:
             return scores[-1]
-        return self._tuned_to(m, self.scores[m][-1], np.arange(len(self.truths)), rule)
+        return self._tuned_to(m, self.scores[m][-1], list(self.parts)[-1], rule)
 
     def _tuned_to(self, m: int, score: Any, places: NDArray, rule: Rule) -> Any:
         if not score.has_choice:

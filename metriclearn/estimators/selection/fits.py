@@ -87,20 +87,25 @@ class Parts:
         The recordings that each fold leaves out.
     groups : int array (N,)
         The group of every recording.
+    used : int array, optional
+        The recordings to which models are fitted; by default all. Others are never left out.
     """
 
     left_out: list[NDArray]
     groups: NDArray
+    used: NDArray | None = None
 
     @classmethod
-    def of(cls, groups: NDArray, n_folds: int) -> Self:
-        """Divide recordings into at most ``n_folds`` folds of whole groups."""
-        splitter = GroupKFold(min(n_folds, int(groups.max()) + 1))
-        return cls([test for _, test in splitter.split(groups, groups=groups)], groups)
+    def of(cls, groups: NDArray, n_folds: int, used: NDArray | None = None) -> Self:
+        """Divide the recordings that are used into at most ``n_folds`` folds of whole groups."""
+        places = np.arange(len(groups)) if used is None else used
+        splitter = GroupKFold(min(n_folds, len(np.unique(groups[places]))))
+        folds = [places[test] for _, test in splitter.split(places, groups=groups[places])]
+        return cls(folds, groups, used)
 
     def __iter__(self) -> Iterator[NDArray]:
         """Yield the training recordings of every part."""
-        every = np.arange(len(self.groups))
+        every = np.arange(len(self.groups)) if self.used is None else self.used
         yield from (np.setdiff1d(every, places) for places in self.left_out)
         yield every
 

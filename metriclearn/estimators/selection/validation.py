@@ -125,7 +125,7 @@ def validation_of(
     true, hits, predicted, right = counts.tolist()
     return Validation(
         float(np.mean(losses)),
-        true / len(truths),  # ‖M − N‖² = K − 1
+        true / len(losses),  # ‖M − N‖² = K − 1
         *_plain_losses(truths, arrays, parts),
         int(true),
         hits / true if true else 1.0,
