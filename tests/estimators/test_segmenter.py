@@ -392,6 +392,20 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
         ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
 
 
+def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
+    """A constant in all columns does not matter, even if exp of the column is 0."""
+    y = named_recordings(2, 0)[1]
+    X = [np.log(np.where(one[:, None] == CLASSES, 0.7, 0.3)) for one in y]
+    found = [Viterbi(None).fit([x - far for x in X], y) for far in (0.0, 2000.0)]
+    for model, far in zip(found, (0.0, 2000.0)):
+        np.testing.assert_allclose(model.predict_proba(X[0] - far), np.exp(X[0]))
+    for classes in (["walk", "sit"], ["sit", "walk", "walk"]):
+        with assert_refused("sorted classes, each once"):
+            Viterbi(None, classes=classes).fit(X, y)
+    with assert_refused("pass classes, the names of all columns"):
+        Viterbi(None).fit([np.hstack([x, x]) for x in X], y)
+
+
 @pytest.mark.parametrize("kind", ["one row", "no labels"])
 def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
     """They are in no part, wherever they are in the list; one group left is fitted alone."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from metriclearn.estimators.data_sets import keep_features, read_data_sets
 from metriclearn.estimators.labelings import read_groups, read_labelings, read_names
@@ -121,6 +122,11 @@ class Viterbi(MahalanobisSegmenter):
         data = read_data_sets(who, X, missing=missing)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         given = None if self.classes is None else np.array(self.classes)
+        if given is not None and (given.ndim != 1 or not np.array_equal(given, np.unique(given))):
+            raise ValueError(
+                f"{who} needs sorted classes, each once, got {shown(self.classes)}; sort them, and "
+                "the columns of the rows with them."
+            )
         codes, classes = read_names(who, y, data, truths, given)
         if len(classes) < 2:
             raise ValueError(
@@ -135,9 +141,10 @@ class Viterbi(MahalanobisSegmenter):
         if self.view is not None:
             view, rows = fit(self.view, arrays, labels, units)
         if rows[0].shape[1] != len(classes):
+            remedy = "classes, the names of all columns" if view is None else "views.Posteriors()"
             raise ValueError(
                 f"{who} needs a view with a column for each of {len(classes)} names, got "
-                f"{rows[0].shape[1]} columns; pass views.Posteriors(classifier)."
+                f"{rows[0].shape[1]} columns; pass {remedy}."
             )
         known = labels.at(view.kept(arrays)) if hasattr(view, "kept") else labels
         one_each = np.eye(len(classes), len(classes) + 1)
@@ -161,5 +168,4 @@ class Viterbi(MahalanobisSegmenter):
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities of the labels for every row, before smoothing, (T, C)."""
         data = self.read_data(X)
-        found = [np.exp(self.score_.rows(array)) for array in data.arrays]
-        return data.as_passed([one / one.sum(axis=1, keepdims=True) for one in found])
+        return data.as_passed([softmax(self.score_.rows(one), axis=1) for one in data.arrays])
