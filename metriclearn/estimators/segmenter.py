@@ -297,13 +297,13 @@ class Segmenter(AgreementSegmenter):
                 "belong together; give all samples of a segment the same label.",
                 stacklevel=2,
             )
+        varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         if len(np.unique(given.groups[_used(given)])) < 2:
             fitted._fit_alone(given)
         else:
             fitted._fit_parts(given)
         if fitted.classes_ is None and self.names is not False:
             fitted.row_names_ = _row_names(given)
-        varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         if not varies.all():
             note_constant(fitted, varies)
         fitted.seconds = self.seconds

@@ -406,6 +406,23 @@ def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
         Viterbi(None).fit([np.hstack([x, x]) for x in X], y)
 
 
+def test_models_vote_for_names_even_if_no_names_were_left_out() -> None:
+    """All votes then count the same; with weights of 0, each segment had the first name."""
+    X, y = named_recordings(4, 0)
+    model = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1)).fit(X[:2], y[:2])
+    ends = [np.flatnonzero(one[1:] != one[:-1]) + 1 for one in y[2:]]
+    known = [*y[:2], *(np.append(one, len(x)) for one, x in zip(ends, X[2:]))]
+    left_out, options = [np.array([2]), np.array([3])], {"names": True, "verbose": False}
+    made = ml.Segmenter.of_models({"named": [[model, model]]}, X, known, left_out, **options)
+    assert all(set(made.predict(x)) == {"sit", "walk"} for x in X)
+
+
+def test_recordings_of_constants_are_refused_before_any_fit() -> None:
+    X, y = [np.full((40, 2), 0.1)] * 4, [np.repeat([0, 1], 20)] * 4
+    with assert_refused("Segmenter needs features that vary within some data set"):
+        ml.Segmenter(verbose=False).fit(X, y)
+
+
 @pytest.mark.parametrize("kind", ["one row", "no labels"])
 def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
     """They are in no part, wherever they are in the list; one group left is fitted alone."""

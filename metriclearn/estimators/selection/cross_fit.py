@@ -366,6 +366,8 @@ class CrossFit:
             named = np.flatnonzero(np.diag(G) > 0)
             some = np.ix_(named, named)
             names[named] = stacked_weights(G[some], b[named], rho, alike[named])
+        elif self.classes is not None:  # nothing tells votes apart
+            names += 1 / n
         return weights, names
 
     def consensus(
