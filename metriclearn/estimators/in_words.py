@@ -24,7 +24,7 @@ def in_words(model: Any) -> dict[str, str]:
     order = np.argsort(-weights, kind="stable")[:5]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
     more = " ..." if len(recordings) > 8 else ""
-    loss = found = "not known, as there is only one recording"
+    loss = found = "not known" + ", as there is only one recording" * (len(recordings) == 1)
     if (checked := model.validation_) is not None:
         loss = (
             f"{checked.loss:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect, "
@@ -62,7 +62,8 @@ def _learner(model: Any) -> str:
             f"metric of rank {len(learner.components_)}, penalty per segment "
             f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}"
         )
-    return f"{counted(len(agreement.scores), 'model')} that agree"
+    n = len(agreement.scores)
+    return counted(n, "model") + " that agree" * (n > 1)
 
 
 def _table(model: Any) -> str:

@@ -151,8 +151,10 @@ class Segmenter(AgreementSegmenter):
         With "consensus", the weights q are those for which the weighted mean of the members'
         matrices predicts the matrices of the labels best, by least squares on the recordings left
         out (stacking); few labeled segments pull the weights towards each other. The labels of a
-        recording that was left out are not used to fit the models that answer for it, nor for their
-        weights; they take part in tuning penalties, and in models of other parts. With "uniform",
+        recording that was left out are not used to fit the learners and views that answer for it,
+        nor for their weights; they take part in tuning penalties, in models of other parts, and in
+        the training rows of views that are fitted to labels, which come from views of other parts.
+        With "uniform",
         all families have the same weight. "best" is the model of the simplest family whose loss
         exceeds the least by
         at most one standard error over groups; then other settings are tried, see ``choice_``.
