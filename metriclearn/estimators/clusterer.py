@@ -157,7 +157,7 @@ class Clusterer(ComponentParameters):
         parts = [train for train, _ in folds] + [everything] * (self.combine == "best")
         each = [(labels, np.zeros(len(labels))) for _, labels in parts]
         with runner.bar(members, len(parts)) as bar:
-            _, models, _ = runner.run(members, each, Tables([arrays for arrays, _ in parts]), bar)
+            _, models, *_ = runner.run(members, each, Tables([arrays for arrays, _ in parts]), bar)
         truths = [truth for _, (_, some) in folds for truth in map(_codes, some)]
         sizes = [len(some) for _, (_, some) in folds]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])

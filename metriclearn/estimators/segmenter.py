@@ -280,6 +280,7 @@ class Segmenter(AgreementSegmenter):
             groups and names; samples with the label −1 or NaN, and stretches of one sample, are
             left out. Nothing is learned from recordings of a single row or without labels.
         y : labels, change-points or partial labels, for each recording
+            None, or −1 for all samples, is a recording without labels.
         groups : array (N,), optional
             Group of every recording, such as the user who recorded it. All recordings of a group
             are left out together. By default every recording is a group.
@@ -330,6 +331,8 @@ class Segmenter(AgreementSegmenter):
         X = self.features_of(X)
         missing = self.view is None or getattr(self.view, "missing", False)
         data = read_data_sets(who, X, missing=missing)
+        if _is_list(y) and any(one is None for one in y) and len(y) == len(data.arrays):
+            y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
         truths = read_labelings(who, y, data, segments=True, partial=True)
         labels, n = list(list_labelings(who, y, data)), len(truths)
         if names is None:

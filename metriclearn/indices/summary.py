@@ -13,7 +13,12 @@ from metriclearn.indices.registered import listed_indices
 from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Positive, needs
+from metriclearn.running.parameters import Needs, Positive, needs
+
+_SPANS = Needs(
+    "{name} as a list of (start, end, label)",
+    lambda spans: len(spans) > 0 and all(len(one) == 3 for one in spans),
+)
 
 
 @needs
@@ -137,7 +142,8 @@ def compare_times(
     [1.0, 1.0, 1.0]
     """
     partitions, names = [], []
-    for spans in (true, found):
+    for name, spans in (("true", true), ("found", found)):
+        _SPANS.check("compare_times", name, spans)
         ends = np.rint([1e6 * stop for _, stop, _ in spans]).astype(np.int64)
         longer = np.diff(ends, prepend=0) > 0  # drop segments below half a microsecond
         partitions.append(Partition(ends=ends[longer]))

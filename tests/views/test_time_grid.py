@@ -107,7 +107,7 @@ def test_codes_can_be_held() -> None:
     ("frame", "options", "words"),
     [
         (WALK.iloc[::-1], {}, "row 1 has 19.0 after 20.5; sort"),
-        (WALK.iloc[[0, 1, 1, 2]], {}, "row 2 has 11.1 again; drop all rows of a time but one"),
+        (WALK.iloc[[0, 1, 1, 2]], {}, "rows 1 and 2 both have 11.1; drop one of them"),
         (WALK.set_index(pd.Index([1, 2, np.nan, 4, 5])), {}, "row 2 has none"),
         (
             WALK.set_index(pd.Index(list("abcde"))),

@@ -126,6 +126,8 @@ class CrossFit:
         For each member, what computes the rows that it sees; empty if members see the data.
     codes : list of int arrays (T_i,) or None
         The names of all samples as codes, −1 where unknown.
+    seconds : list of float
+        Processor time of all fits of each member. The first member with a view pays for this view.
 
     See Also
     --------
@@ -155,6 +157,7 @@ class CrossFit:
     answers: tuple[dict[int, Partition], ...] = ()
     views: tuple[PartViews, ...] = ()
     codes: Sequence[NDArray] | None = None
+    seconds: tuple[float, ...] = ()
 
     @classmethod
     def of(
@@ -441,6 +444,7 @@ class CrossFit:
             answers=(*self.answers, *other.answers),
             late=(*self.late, *other.late),
             views=(*self.views, *other.views),
+            seconds=(*self.seconds, *other.seconds),
         )
 
     def group_losses(self) -> NDArray[np.float64]:
@@ -501,11 +505,13 @@ def fitted_table(
         for group in by_view(members):
             views = PartViews(group[0].view, parts, given.data.arrays, labels)
             try:
-                kept, models, missing = runner.run(group, each, views, bar, table is None)
+                kept, models, missing, seconds = runner.run(group, each, views, bar, table is None)
                 late += missing
                 if not kept:
                     continue
-                more = CrossFit.of(given, kept, models, parts, classes, views).with_rules(rules)
+                more = CrossFit.of(given, kept, models, parts, classes, views)
+                with warnings.catch_warnings(action="ignore", category=UserWarning):
+                    more = replace(more, seconds=seconds).with_rules(rules)
             except KeyboardInterrupt:
                 if table is None:
                     raise

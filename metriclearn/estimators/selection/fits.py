@@ -35,8 +35,7 @@ class Member(NamedTuple):
         Turns recordings into the rows that the learner sees. All members with the same view share
         it. If it is fitted to labels, its ``n_folds`` is 1, because whole parts are held out.
     cost : float
-        The time of a fit, relative to that of other members; after the fits, the processor seconds
-        of all of them. The first member with a view pays for this view.
+        The time of a fit, relative to that of other members.
 
     See Also
     --------
@@ -265,12 +264,13 @@ class Fits:
         views: Any,
         bar: Any,
         first: bool = True,
-    ) -> tuple[list[Member], list[list[Any]], tuple[str, ...]]:
+    ) -> tuple[list[Member], list[list[Any]], tuple[str, ...], tuple[float, ...]]:
         """Fit members with the same view to every part, given as (labels, groups).
 
         ``views.training(k)`` are the data sets of part k. If ``first``, the first member is fitted
-        however late it is. Returns the members that could be fitted, their models, and the families
-        of those for which there was no time.
+        however late it is. Returns the members that could be fitted, their models, the families of
+        those for which there was no time, and the processor seconds of all fits of each member. The
+        first member with a view pays for this view.
         """
         stores, open_ = [FittedViews() for _ in parts], Counter[int]()
 
@@ -302,8 +302,8 @@ class Fits:
         kept = [m for m, some in enumerate(failed) if not some]
         if not kept and not late:
             raise next(one for some in failed for one in some)
-        timed = [members[m]._replace(cost=float(seconds[m])) for m in kept]
-        return timed, [rows[m] for m in kept], tuple(late)
+        timed = tuple(seconds[kept].tolist())
+        return [members[m] for m in kept], [rows[m] for m in kept], tuple(late), timed
 
     @property
     def is_over(self) -> bool:
