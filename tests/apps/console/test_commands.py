@@ -786,7 +786,7 @@ def test_page_of_the_console_shows_what_is_printed(
             told = sys.stderr.getvalue() + capsys.readouterr().out
         lines = [line for line in re.split("[\r\n]+", told) if line.strip()]
         progress += "\n".join(line for line in lines if "%|" in line)
-        printed = [line for line in lines if not re.search(r"%\||^(fit|segment): \d+ s", line)]
+        printed = [line for line in lines if not re.search(r"%\||^(fit|segment|info): \d+ s", line)]
         for line, expected in zip_longest(printed, filter(None, shown.split("\n"))):
             row = re.match(r" {22} +\d+% +\d+\.\d\d +\d+\.\d  (.+)", line)  # seconds vary
             assert (row[1] in shown) if row else line == expected
