@@ -154,10 +154,9 @@ class Segmenter(AgreementSegmenter):
         recording that was left out are not used to fit the learners and views that answer for it,
         nor for their weights; they take part in tuning penalties, in models of other parts, and in
         the training rows of views that are fitted to labels, which come from views of other parts.
-        With "uniform",
-        all families have the same weight. "best" is the model of the simplest family whose loss
-        exceeds the least by
-        at most one standard error over groups; then other settings are tried, see ``choice_``.
+        With "uniform", all families have the same weight. "best" is the model of the simplest
+        family whose loss exceeds the least by at most one standard error over groups; then other
+        settings are tried, see ``choice_``.
     names : bool, optional
         Whether labels are names, that is, mean the same in all recordings. By default labels count
         as names if some label recurs within a recording after a different label, and if recordings
@@ -477,9 +476,8 @@ class Segmenter(AgreementSegmenter):
     ) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
         views = tuple(one.without_data() for one in table.views)
-        self.cross_fit_ = replace(
-            table, data=None, labels=[], views=views
-        )  # no arrays of the caller
+        # no arrays of the caller
+        self.cross_fit_ = replace(table, data=None, labels=[], views=views)
         known = list(self.left_out_)
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
