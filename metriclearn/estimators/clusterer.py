@@ -155,9 +155,9 @@ class Clusterer(ComponentParameters):
         members = [Member(name, one) for name, family in families.items() for one in family]
         runner = Fits(type(self).__name__, n_jobs=self.n_jobs, verbose=self.verbose)
         parts = [train for train, _ in folds] + [everything] * (self.combine == "best")
-        each = [(labels, np.zeros(len(labels))) for _, labels in parts]
+        tables = Tables([(arrays, labels, np.zeros(len(labels))) for arrays, labels in parts])
         with runner.bar(members, len(parts)) as bar:
-            _, models, *_ = runner.run(members, each, Tables([arrays for arrays, _ in parts]), bar)
+            _, models, *_ = runner.run(members, tables, bar)
         truths = [truth for _, (_, some) in folds for truth in map(_codes, some)]
         sizes = [len(some) for _, (_, some) in folds]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])

@@ -557,7 +557,7 @@ class Segmenter(AgreementSegmenter):
             for name, family in members.items()
             for one in family
         ]
-        for _, learner, view, _ in found:
+        for _, learner, view, *_ in found:
             if behind and (view is not None or _reads_neighbors(learner)):
                 raise ValueError(
                     f"{type(self).__name__} needs members that read every row alone behind a view "

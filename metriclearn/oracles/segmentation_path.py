@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
-from metriclearn.problem.partial_labels import PartialPartition, labeled_part, partial_labels_of
+from metriclearn.problem.partial_labels import (
+    Labeled,
+    PartialPartition,
+    labeled_part,
+    partial_labels_of,
+)
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, Of, OneOf, Whole, real_array
 
@@ -224,27 +230,81 @@ def path_between(
         the most segments is optimal. At the highest penalty, the segmentation with the fewest
         segments is optimal.
     """
-    vertices, pending = [low], [(low, high)]
-    while pending:
-        left, right = pending.pop()
-        middle = None
-        if len(right.ends) - len(left.ends) > 1 and len(left.ends) < most:
-            middle = problem.between(left, right)
-        # The left part is pushed last, so it is refined first, and vertices come out in order.
-        if middle is not None:
-            pending += [(middle, right), (left, middle)]
-        elif len(right.ends) > len(left.ends):
-            vertices.append(right)
-    values, ends = zip(*vertices)
-    counts = np.array([*map(len, ends)])
-    # At the slope of an edge of the hull both its vertices have the same value. Above this penalty
-    # the one with fewer segments is optimal, and below it the one with more.
-    slopes = np.diff(values) / np.diff(counts)
-    penalties = np.column_stack(
-        [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
-    )
-    penalties = np.clip(penalties, *penalty_range)
-    return SegmentationPath([*ends], counts, total - np.array(values), penalties)
+    hull = _Hull(problem, [low, high])
+    hull.refine(most)
+    return hull.path(total, penalty_range)
+
+
+@dataclass
+class _Hull:
+    """The upper hull of the points (K, V(K)) of a sequence, as far as it is known.
+
+    Attributes
+    ----------
+    problem : PenalizedSegmentation
+    vertices : list of Vertex
+        From few segments to many.
+    edges : set of (int, int)
+        Numbers of segments of neighboring vertices that have no vertex between them.
+    """
+
+    problem: PenalizedSegmentation
+    vertices: list[Vertex]
+    edges: set[tuple[int, int]] = field(default_factory=set)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The numbers of segments of the vertices."""
+        return np.array([len(one.ends) for one in self.vertices])
+
+    @property
+    def is_open(self) -> NDArray[np.bool_]:
+        """Whether there may be vertices between neighboring vertices, (m − 1,)."""
+        pairs = pairwise(self.counts.tolist())
+        return np.array([b - a > 1 and (a, b) not in self.edges for a, b in pairs], dtype=bool)
+
+    def refine(self, most: int) -> None:
+        """Find all vertices, but none between two that both have at least ``most`` segments."""
+        j = 0
+        while j < len(self.vertices) - 1:
+            left, right = (len(one.ends) for one in self.vertices[j : j + 2])
+            if right <= left:  # a single segmentation is possible
+                self.vertices.pop(j + 1)
+            elif right - left == 1 or left >= most or not self.split(j):
+                j += 1
+
+    def split(self, j: int) -> bool:
+        """Look for a vertex between the vertices j and j + 1. Tells whether there is one."""
+        left, right = self.vertices[j : j + 2]
+        middle = self.problem.between(left, right)
+        if middle is None:
+            self.edges.add((len(left.ends), len(right.ends)))
+        else:
+            self.vertices.insert(j + 1, middle)
+        return middle is not None
+
+    def look_around(self, j: int) -> None:
+        """Look for a vertex on either side of the vertex j."""
+        is_open = self.is_open
+        if j < len(is_open) and is_open[j]:
+            self.split(j)
+        if j and is_open[j - 1]:
+            self.split(j - 1)
+
+    def path(
+        self, total: float = 0.0, penalty_range: tuple[float, float] = (0.0, np.inf)
+    ) -> SegmentationPath:
+        """Return the path of the known vertices, see :func:`path_between`."""
+        values, ends = zip(*self.vertices)
+        counts = self.counts
+        # At the slope of an edge of the hull both its vertices have the same value. Above this
+        # penalty the one with fewer segments is optimal, and below it the one with more.
+        slopes = np.diff(values) / np.diff(counts)
+        penalties = np.column_stack(
+            [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
+        )
+        penalties = np.clip(penalties, *penalty_range)
+        return SegmentationPath([*ends], counts, total - np.array(values), penalties)
 
 
 def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
@@ -282,16 +342,15 @@ def best_penalty(
     several intervals of penalties are equally good, we take the interval with the largest ratio of
     its ends, and return the geometric mean of these ends.
 
-    If the truth N of a sequence has K* segments, the path of the sequence is first computed up to
-    4K* + 10 segments. A segmentation M into K segments has ‖M − N‖² ≥ K − K*. With this bound, we
-    can often tell that no smaller penalty is better. If we cannot, the paths are extended. Losses
-    other than ‖M − N‖² have no such bound. For these losses we compare only the penalties that all
-    paths cover.
+    If the truth N of a sequence has K* segments, a segmentation M into K segments has
+    ‖M − N‖² ≥ |K − K*|. So the path of a sequence is only computed at penalties where this bound
+    does not exceed the least mean loss. Losses other than ‖M − N‖² have no such bound. For these
+    losses we compare only the penalties at which no sequence has more than 4K* + 10 segments.
 
     With partial labels, K* is an estimate. It assumes that changes are as frequent in unlabeled
-    parts as in labeled parts. In place of K − K*, the bound uses the surplus of changes in labeled
-    parts. This surplus mostly grows as the penalty falls, but not always. So in rare cases a
-    penalty that was not tried would be better.
+    parts as in labeled parts. Paths are first computed up to 4K* + 10 segments. In place of
+    K − K*, the bound uses the surplus of changes in labeled parts. This surplus mostly grows as the
+    penalty falls, but not always. So in rare cases a penalty that was not tried would be better.
 
     Parameters
     ----------
@@ -338,52 +397,61 @@ def best_penalty(
     labels = [partial_labels_of(truth) or truth for truth in truths]
     parts = list(map(labeled_part, labels))
     likely = np.array(list(map(attrgetter("likely"), parts)))
-    most = np.minimum(possible, 4 * likely + 10)
     complete = all(isinstance(one, Partition) for one in labels)
     bounded = isinstance(loss, KnownLoss) or (complete and isinstance(loss, FrobeniusLoss))
+    hulls = [_Hull(problem, list(problem.extremes)) for problem in problems]
+    for hull, most in zip(hulls, np.minimum(possible, 4 * likely + 10).tolist()):
+        hull.refine(0 if complete and bounded else most)
+    found: list[dict[int, tuple[float, int]]] = [{} for _ in hulls]
     while True:
-        paths, errors, reached = [], [], 0.0
-        for problem, truth, count in zip(problems, truths, most):
-            path = path_between(problem, *problem.extremes, count)
-            paths.append(path)
-            errors.append(np.array([loss(Partition(ends=e), truth) for e in path.change_points]))
-            # Below this penalty the path is not refined.
-            if len(path.n_segments) > 1 and path.n_segments[-2] >= count:
-                reached = max(reached, float(path.penalties[-2, 1]))
-        penalty, least = _best_above(reached, paths, errors, weights)
-        # Below that penalty every sequence has at least the segments that it has just above it.
-        above = reached * (1 + 1e-9)
-        excess = []
-        for part, path in zip(parts, paths):
-            changes = path.change_points[path.positions(above)][:-1]
-            excess.append(np.count_nonzero(part.known[changes]) - part.fewest)
-        shares = np.maximum(excess, 0) / [form.n_samples for form in forms]
-        if not bounded or reached == 0.0 or np.average(shares, weights=weights) >= least:
-            return penalty, least
-        most = np.minimum(possible, 2 * most)
-
-
-def _best_above(
-    reached: float,
-    paths: list[SegmentationPath],
-    errors: list[NDArray],
-    weights: NDArray | None,
-) -> tuple[float, float]:
-    """Return the best penalty above ``reached``, which all paths cover, and its mean loss."""
-    # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
-    # last penalty is the lowest that all paths reach, or a positive number in place of 0.
-    penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
-    rounding = 1e-12 * float(penalties[0])
-    penalties = penalties[penalties > max(rounding, reached)]
-    if len(penalties):
-        lowest = reached if reached > rounding else 1e-3 * penalties[-1]
-        penalties = np.concatenate([[2.0 * penalties[0]], penalties, [lowest]])
-    else:
-        penalties = np.array([2.0, 1.0]) * max(1.0, reached)
-    # Between two neighbors the losses are constant, so one penalty in every interval is enough.
-    middles = np.sqrt(penalties[:-1] * penalties[1:])
-    losses = [values[path.positions(middles)] for path, values in zip(paths, errors)]
-    mean = np.average(losses, axis=0, weights=weights)
+        rows = [_losses(*one, loss) for one in zip(hulls, parts, truths, found)]
+        paths, bounds, unsure = zip(*rows)
+        penalties = _breakpoints(paths)
+        # Between two neighbors the losses are constant, so one penalty in every interval is enough.
+        middles = np.sqrt(penalties[:-1] * penalties[1:])
+        places = [path.positions(middles) for path in paths]
+        mean = np.average([one[at] for one, at in zip(bounds, places)], axis=0, weights=weights)
+        is_open = np.any([one[at] for one, at in zip(unsure, places)], axis=0)
+        mean[is_open & (not bounded)] = np.inf
+        least = np.min(mean[~is_open], initial=np.inf)
+        if not bounded or not is_open[mean <= least + 1e-12].any():
+            break
+        j = int(np.argmin(np.where(is_open, mean, np.inf)))
+        for hull, at, open_ in zip(hulls, places, unsure):
+            if open_[at[j]]:
+                hull.look_around(int(at[j]))
     logs = np.log(penalties)
     first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
     return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))
+
+
+def _losses(
+    hull: _Hull, part: Labeled, truth: Any, found: dict[int, tuple[float, int]], loss: Loss
+) -> tuple[SegmentationPath, NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the path of the known vertices, their losses, and where these are lower bounds only.
+
+    At a penalty at which a vertex is the best known one, the best segmentation lies between the
+    neighbors of this vertex, which bounds its number of changes. ``found`` keeps losses and
+    surplus changes by the number of segments.
+    """
+    path = hull.path()
+    for ends in path.change_points:
+        if len(ends) not in found:
+            surplus = int(np.count_nonzero(part.known[ends[:-1]])) - part.fewest
+            found[len(ends)] = loss(Partition(ends=ends), truth), surplus
+    losses, surplus = np.array([found[count] for count in path.n_segments.tolist()]).T
+    right = np.append(hull.is_open, False)
+    left = np.roll(right, 1)
+    least = np.where(left, np.roll(surplus, 1), surplus)
+    most = np.where(right, np.roll(surplus, -1), surplus)
+    bounds = np.maximum(np.maximum(least, -most), 0) / hull.problem.n_samples
+    return path, np.where(left | right, bounds, losses), left | right
+
+
+def _breakpoints(paths: Sequence[SegmentationPath]) -> NDArray[np.float64]:
+    """Return penalties between which no sequence changes its segmentation, from high to low."""
+    penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
+    penalties = penalties[penalties > 1e-12 * float(penalties[0])]
+    if not len(penalties):
+        return np.array([2.0, 1.0])
+    return np.concatenate([[2.0 * penalties[0]], penalties, [1e-3 * penalties[-1]]])

@@ -11,7 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 import metriclearn as ml
 from metriclearn import views
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.selection.fits import Parts, PartViews
+from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.selection.fits import Given, Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,
@@ -147,7 +148,9 @@ def test_rows_that_are_held_out_do_not_know_their_labels(view: Any, groups: list
 
     def rows(labels: list[NDArray]) -> PartViews:
         known = views.Labels(list(map(ml.Partition.from_runs, labels)), labels, np.arange(3))
-        return PartViews(view, parts, DATA.sequences, known)
+        data = DataSets(DATA.sequences, False, None)
+        given = Given(data, labels, known.partitions, parts.groups, True)
+        return PartViews(view, parts, given, known)
 
     before = rows(codes)
     for g in set(groups):

@@ -29,6 +29,7 @@ from metriclearn.estimators.selection.fits import (
     Parts,
     PartViews,
     by_view,
+    thinned,
 )
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
@@ -500,12 +501,12 @@ def fitted_table(
     if classes is not None:
         codes, _ = read_names(runner.who, given.labels, given.data, given.truths, classes)
     labels = Labels(given.truths, codes, classes)
-    each = [([given.labels[i] for i in p], given.groups[p]) for p in parts]
+    members = thinned(members, given, parts)
     with runner.bar(members, len(parts)) as bar:
         for group in by_view(members):
-            views = PartViews(group[0].view, parts, given.data.arrays, labels)
+            views = PartViews(group[0].view, parts, given, labels)
             try:
-                kept, models, missing, seconds = runner.run(group, each, views, bar, table is None)
+                kept, models, missing, seconds = runner.run(group, views, bar, table is None)
                 late += missing
                 if not kept:
                     continue

@@ -80,7 +80,7 @@ def default_members(
         if viterbi:
             learners = {"Viterbi": Viterbi(None, classes=classes), **learners}
         return {
-            f"{name}, {head}": [Member(f"{name}, {head}", learner, view, cost)]
+            f"{name}, {head}": [Member(f"{name}, {head}", learner, view, cost, None)]
             for head, learner in learners.items()
         }
 
@@ -94,7 +94,7 @@ def default_members(
         for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
             if window is None:  # the number of boundaries so far reads the whole recording
                 key = f"expected boundaries, {scale}, diagonal"
-                members[key] = [Member(key, _DIAGONAL, view, 3.0)]
+                members[key] = [Member(key, _DIAGONAL, view, 3.0, None)]
         if classes is not None:
             for kind, classifier in (("trees", _TREES), ("logistic", _LINEAR)):
                 view = Posteriors(classifier, context=0, n_folds=1, every=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import RLock
@@ -18,10 +18,14 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.data_sets import DataSets
+from metriclearn.estimators.labelings import sample_labels
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.progress import share_done
-from metriclearn.views.gaps import Labels
+from metriclearn.views.gaps import Labels, restriction
 from metriclearn.views.plain import FittedViews
+from metriclearn.views.windows import typical_length
+
+_ENOUGH = 8000  # rows that determine a metric: thinned recordings keep at least that many
 
 
 class Member(NamedTuple):
@@ -36,6 +40,10 @@ class Member(NamedTuple):
         it. If it is fitted to labels, its ``n_folds`` is 1, because whole parts are held out.
     cost : float
         The time of a fit, relative to that of other members.
+    every : int or None
+        The learner is fitted to every ``every``-th row of the view. None stands for m/16, where m
+        is the median length of a labeled segment, because neighboring rows say nearly the same; but
+        at least 8000 rows are kept. Penalties are tuned, and answers given, on all rows.
 
     See Also
     --------
@@ -53,6 +61,7 @@ class Member(NamedTuple):
     learner: Any
     view: Any = None
     cost: float = 1.0
+    every: int | None = 1
 
 
 class Given(NamedTuple):
@@ -74,6 +83,14 @@ class Given(NamedTuple):
     truths: list[Any]
     groups: NDArray
     numbered: bool
+
+    def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
+        """Return the labels of some recordings on kept rows, with their names if they have any."""
+        found = []
+        for i, rows in zip(places, kept):
+            names = sample_labels(self.labels[i], len(self.data.arrays[i]))
+            found.append(restriction(self.truths[i], rows) if names is None else names[rows])
+        return found
 
 
 @dataclass(frozen=True)
@@ -123,14 +140,14 @@ class PartViews:
     view : view or None
         None passes the recordings on.
     parts : Parts
-    arrays : sequence of arrays (T_i, P)
+    given : Given or None
+        The recordings, or None if only the fitted views are kept.
     labels : Labels
     """
 
-    def __init__(
-        self, view: Any, parts: Parts, arrays: Sequence[NDArray], labels: Labels | None
-    ) -> None:
-        self.view, self.parts, self.arrays, self.labels = view, parts, arrays, labels
+    def __init__(self, view: Any, parts: Parts, given: Given | None, labels: Labels | None) -> None:
+        self.view, self.parts, self.given, self.labels = view, parts, given, labels
+        self.arrays = () if given is None else given.data.arrays
         self._places = list(parts)
         self._locks = [RLock() for _ in self._places]
         self._fitted: dict[int, Any] = {}
@@ -181,6 +198,16 @@ class PartViews:
                 self._training[k] = self.fitted(k).transform([self.arrays[i] for i in places])
             return self._training[k]
 
+    def task(self, k: int, every: int = 1) -> tuple[list[NDArray], list[Any], NDArray]:
+        """Return what members are fitted to in part k: every ``every``-th row, labels, groups."""
+        assert self.given is not None
+        rows, places = self.training(k), self._places[k]
+        labels = [self.given.labels[i] for i in places]
+        if every > 1:
+            labels = self.given.at([np.arange(0, len(one), every) for one in rows], places)
+            rows = [one[::every] for one in rows]
+        return rows, labels, self.parts.groups[places]
+
     def known_rows(self, k: int, i: int) -> NDArray | None:
         """Return the rows of a recording for models of part k, or None if they are not stored.
 
@@ -195,7 +222,7 @@ class PartViews:
 
     def without_data(self) -> PartViews:
         """Return the fitted views alone, without rows of the caller's recordings."""
-        alone = PartViews(self.view, self.parts, (), None)
+        alone = PartViews(self.view, self.parts, None, None)
         alone._fitted = dict(self._fitted)
         return alone
 
@@ -210,12 +237,12 @@ class PartViews:
 
 
 class Tables(NamedTuple):
-    """The data sets of each part, which members see as they are."""
+    """The data sets of each part, their labels and groups; members see them as they are."""
 
-    parts: Sequence[Sequence[Any]]
+    parts: Sequence[tuple[Sequence[Any], Sequence[Any], NDArray]]
 
-    def training(self, k: int) -> Sequence[Any]:
-        """Return the data sets of part k."""
+    def task(self, k: int, every: int = 1) -> tuple[Sequence[Any], Sequence[Any], NDArray]:
+        """Return what members are fitted to in part k."""
         return self.parts[k]
 
     def forget(self, k: int) -> None:
@@ -260,20 +287,19 @@ class Fits:
     def run(
         self,
         members: Sequence[Member],
-        parts: Sequence[tuple[Sequence[Any], NDArray]],
         views: Any,
         bar: Any,
         first: bool = True,
     ) -> tuple[list[Member], list[list[Any]], tuple[str, ...], tuple[float, ...]]:
-        """Fit members with the same view to every part, given as (labels, groups).
+        """Fit members with the same view to every one of ``views.parts``.
 
-        ``views.training(k)`` are the data sets of part k. If ``first``, the first member is fitted
-        however late it is. Returns the members that could be fitted, their models, the families of
-        those for which there was no time, and the processor seconds of all fits of each member. The
-        first member with a view pays for this view.
+        ``views.task(k, every)`` are the data sets of part k, their labels and groups. If ``first``,
+        the first member is fitted however late it is. Returns the members that could be fitted,
+        their models, the families of those for which there was no time, and the processor seconds
+        of all fits of each member. The first member with a view pays for this view.
         """
-        stores, open_ = [FittedViews() for _ in parts], Counter[int]()
-
+        n_parts = len(views.parts)
+        stores, open_ = defaultdict[Any, FittedViews](FittedViews), Counter[int]()
         seconds = np.zeros(len(members))
 
         def fitted(k: int, m: int) -> Any:
@@ -281,17 +307,18 @@ class Fits:
             try:
                 if self.is_over and not (first and m == 0):
                     return _Late()
-                return self._fitted(members[m].learner, parts[k], views, k, stores[k])
+                every = members[m].every or 1
+                return self._fitted(members[m].learner, views.task(k, every), stores[k, every])
             finally:
                 seconds[m] += time.thread_time() - begun
                 open_[k] += 1
                 if open_[k] == len(members):
                     views.forget(k)
 
-        places = [(k, m) for k in range(len(parts)) for m in range(len(members))]
+        places = [(k, m) for k in range(n_parts) for m in range(len(members))]
         calls = [joblib.delayed(fitted)(*place) for place in places]
         fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
-        rows: list[list[Any]] = [[None] * len(parts) for _ in members]
+        rows: list[list[Any]] = [[None] * n_parts for _ in members]
         # Warnings would recur in every part. The filter applies to all threads.
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             for (k, m), model in zip(places, fits):
@@ -310,9 +337,9 @@ class Fits:
         """Whether there is no time to begin with another member."""
         return self.seconds is not None and time.monotonic() - self.begun > 2 / 3 * self.seconds
 
-    def _fitted(self, member: Any, part: Any, views: Any, k: int, store: FittedViews) -> Any:
+    def _fitted(self, member: Any, task: Any, store: FittedViews) -> Any:
         """Fit a copy of a learner to a part of the recordings."""
-        labels, groups = part
+        data, labels, groups = task
         learner = clone(member)
         given = learner.get_params(deep=False)
         for name, value in (("verbose", False), ("n_jobs", 1)):
@@ -327,7 +354,7 @@ class Fits:
         if hasattr(learner, "fit_among"):
             fit, options = learner.fit_among, {**options, "views": store}
         try:
-            model = fit(views.training(k), labels, **options)
+            model = fit(data, labels, **options)
         except ValueError as error:
             if self.may_fail:
                 return error
@@ -354,3 +381,14 @@ def by_view(members: Sequence[Member]) -> list[list[Member]]:
     for member in members:
         groups.setdefault(joblib.hash(member.view), []).append(member)
     return list(groups.values())
+
+
+def thinned(members: Sequence[Member], given: Given, parts: Parts) -> list[Member]:
+    """Return members with a number for ``every``, see :class:`Member`."""
+    if all(member.every is not None for member in members):
+        return list(members)
+    places = list(parts)[-1].tolist()
+    m = typical_length(given, [given.truths[i] for i in places])
+    n_rows = sum(len(given.data.arrays[i]) for i in places)
+    every = max(1, int(min(m / 16, n_rows / _ENOUGH)))
+    return [one._replace(every=one.every or every) for one in members]
