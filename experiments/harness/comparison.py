@@ -111,9 +111,8 @@ class Comparison(Procedure):
         return data.groups
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        several = len(set(data.groups)) > 1 and has_fit_parameter(estimator, "groups")
-        groups = {"groups": data.groups} if several else {}
-        return estimator.fit(data.sequences, data.labels, **groups)
+        groups = data.groups if len(set(data.groups)) > 1 else None
+        return fit_in_groups(estimator, data.sequences, data.labels, groups)
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
         models: dict[Any, Any] = {None: model}
@@ -194,6 +193,12 @@ class Comparison(Procedure):
         )
         protocol = page("comparison.protocol.j2", **facts).strip()
         return Story(protocol, artifacts, told)
+
+
+def fit_in_groups(estimator: Any, X: Any, y: Any, groups: Any) -> Any:
+    """Fit an estimator, with the groups of the recordings if its ``fit`` takes them."""
+    given = {"groups": groups} if has_fit_parameter(estimator, "groups") else {}
+    return estimator.fit(X, y, **given)
 
 
 def save_model(outcome: Outcome, file: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
@@ -16,19 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import multivariate_normal
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import has_fit_parameter
 
+from experiments.harness.comparison import fit_in_groups
 from experiments.harness.scoring import least_loss
-from experiments.rivals.windows import LEAST, PENALTIES, smoothed
+from experiments.rivals.windows import LEAST, Arrays, RowNames, smoothed, tuned_penalty
 from metriclearn import Partition, PenaltyLearner
 from metriclearn.estimators.data_sets import DataSets, read_data_sets
-from metriclearn.problem.named_segments import NamedPartition
-
-Arrays = Sequence[NDArray]
+from metriclearn.problem.named_segments import NamedPartition, NameScores
 
 
 @dataclass(eq=False, repr=False)
-class HiddenMarkov(BaseEstimator):
+class HiddenMarkov(RowNames):
     """A hidden Markov model fitted to labels, with Gaussian classes, counted transitions and
     Viterbi.
 
@@ -63,22 +60,12 @@ class HiddenMarkov(BaseEstimator):
         """Return the most probable names, in O(T C²) for T rows and C names."""
         return [self.classes_[self._viterbi(x)] for x in X]
 
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the runs of equal predicted names."""
-        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
-
     def _viterbi(self, x: NDArray) -> NDArray[np.int64]:
         Z = self.scaler_.transform(x)
         logs = np.column_stack([gaussian.logpdf(Z) for gaussian in self.gaussians_])
-        best, back = logs[0] + self.first_, np.zeros(logs.shape, dtype=int)
-        for t in range(1, len(logs)):
-            paths = best[:, None] + self.transitions_
-            back[t] = np.argmax(paths, axis=0)
-            best = np.max(paths, axis=0) + logs[t]
-        codes = [int(np.argmax(best))]
-        for t in range(len(logs) - 1, 0, -1):
-            codes.append(back[t, codes[-1]])
-        return np.array(codes[::-1])
+        logs[0] += self.first_
+        scores = NameScores.of(logs, transitions=-self.transitions_)
+        return scores.names_of(np.arange(1, len(logs) + 1))  # every row may change the name
 
 
 @dataclass(eq=False, repr=False)
@@ -185,8 +172,7 @@ class Member(BaseEstimator):
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Fit the model."""
-        given = {"groups": groups} if has_fit_parameter(self.model, "groups") else {}
-        self.model.fit(X, list(map(np.asarray, y)), **given)
+        fit_in_groups(self.model, X, list(map(np.asarray, y)), groups)
         self.__post_init__()
         return self
 
@@ -206,7 +192,7 @@ class Member(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class Contestant(BaseEstimator):
+class Contestant(RowNames):
     """A method from outside this project: a class with ``fit(X, y)`` and ``predict(X)``.
 
     ``predict`` returns a label for every row of every recording. Runs of equal labels are segments.
@@ -248,8 +234,7 @@ class Contestant(BaseEstimator):
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Make a new instance and fit it."""
         self.model_, self.classes_ = self.kind(), np.unique(np.concatenate(y))
-        given = {"groups": groups} if has_fit_parameter(self.model_, "groups") else {}
-        self.model_.fit(X, y, **given)
+        fit_in_groups(self.model_, X, y, groups)
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
@@ -260,7 +245,7 @@ class Contestant(BaseEstimator):
         """Return the ends of the segments that the model predicts."""
         if hasattr(self.model_, "predict_change_points"):
             return self.model_.predict_change_points(X)
-        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
+        return super().predict_change_points(X)
 
 
 def _module_of(file: str) -> str:
@@ -319,7 +304,7 @@ class LearnedPenalty(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class SampleVote(BaseEstimator):
+class SampleVote(RowNames):
     """The members and weights of a Segmenter, combined sample by sample instead of as partitions.
 
     Each member that predicts names votes for the name of every sample with its weight. The Viterbi
@@ -343,18 +328,12 @@ class SampleVote(BaseEstimator):
         for part, left_out in enumerate(parts.left_out):
             for i in left_out.tolist():
                 logs[i] = self._logs(X[i], (part, len(parts)))
-        self.penalty_ = least_loss(
-            PENALTIES, lambda x, c: Partition.from_runs(smoothed(x, c)).change_points, logs, y
-        )
+        self.penalty_ = tuned_penalty(logs, y)
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
         """Return the smoothed names, (T,) each."""
         return [self.classes_[smoothed(self._logs(x), self.penalty_)] for x in X]
-
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the runs of equal predicted names."""
-        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
     def _logs(self, x: NDArray, fit: tuple[int, int] | None = None) -> NDArray[np.float64]:
         """Compute the logarithms of the shares of votes, (T, C): of all models or, with ``fit`` =

@@ -34,6 +34,7 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts
 from metriclearn.baselines import IntervalRegression
 from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_dataset
+from metriclearn.oracles.segmentation_path import widest_run
 
 RIGHT = "percent_right"
 
@@ -115,15 +116,8 @@ def best_shift(logs: NDArray, data: PenaltyTargets) -> float:
     best = totals == totals.min()
     lows = np.concatenate([[ends[0] - 2.0], ends])
     highs = np.concatenate([ends, [ends[-1] + 2.0]])
-    runs, start = [], None
-    for i, good in enumerate([*best, False]):
-        if good and start is None:
-            start = i
-        elif not good and start is not None:
-            runs.append((lows[start], highs[i - 1]))
-            start = None
-    low, high = max(runs, key=lambda run: run[1] - run[0])
-    return float((low + high) / 2)
+    first, last = widest_run(best, -highs, -lows)  # mirrored, since it wants the highest first
+    return float((lows[first] + highs[last]) / 2)
 
 
 class Penalties(Procedure):

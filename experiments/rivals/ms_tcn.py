@@ -8,18 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
-from metriclearn import Partition
+from experiments.rivals.windows import Arrays, RowNames
 
-Arrays = Sequence[NDArray]
 _SMOOTHING, _LARGEST = 0.15, 16.0  # weight of the smoothing loss, and where it is cut off
 
 
 @dataclass(eq=False, repr=False)
-class MultiStageNetwork(BaseEstimator):
+class MultiStageNetwork(RowNames):
     """A standard multi-stage temporal convolutional network, with early stopping.
 
     Every stage has ``n_layers`` residual layers of dilation 1, 2, 4, …. The loss of a stage is the
@@ -101,10 +99,6 @@ class MultiStageNetwork(BaseEstimator):
         with torch.no_grad():
             codes = [_outputs(self.stages_, self._input(x))[-1][0].argmax(dim=0) for x in X]
         return [self.classes_[code.numpy()] for code in codes]
-
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the runs of equal predicted names."""
-        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
     def _input(self, x: NDArray) -> Any:
         import torch

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from metriclearn import Partition
-
-Arrays = Sequence[NDArray]
+from experiments.rivals.windows import Arrays, RowNames
 
 
 @dataclass(eq=False, repr=False)
-class ConditionalRandomField(BaseEstimator):
+class ConditionalRandomField(RowNames):
     """Predict names by a linear-chain conditional random field on principal components of the rows.
 
     Attributes of a row are its first components and those of both neighbors.
@@ -70,10 +66,6 @@ class ConditionalRandomField(BaseEstimator):
         tagger = pycrfsuite.Tagger()
         tagger.open_inmemory(self.field_)
         return [self.classes_[np.array(tagger.tag(self._attributes(x)), dtype=int)] for x in X]
-
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the runs of equal predicted names."""
-        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
     def _attributes(self, x: NDArray) -> Any:
         import pycrfsuite

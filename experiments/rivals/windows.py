@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,6 +21,16 @@ Arrays = Sequence[NDArray]
 LEAST = 1e-3  # smaller probabilities are raised to this
 PENALTIES = np.geomspace(0.25, 1024.0, 25)  # of a change of name, in nats
 _MANY = 40  # columns; with more of them, there is a single width
+
+
+class RowNames(BaseEstimator):
+    """Base of methods that predict a name for every row: a run of equal names is a segment."""
+
+    predict: Callable[..., list[NDArray]]
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Return the ends of the runs of equal predicted names."""
+        return [Partition.from_runs(labels).change_points for labels in self.predict(X)]
 
 
 def median_length(y: Arrays) -> float:
@@ -82,6 +92,15 @@ def smoothed(logs: NDArray, penalty: float) -> NDArray[np.int64]:
     return codes
 
 
+def tuned_penalty(logs: Arrays, y: Arrays) -> float:
+    """Return the penalty of :func:`smoothed` with the least mean loss ‖M − N‖²_F."""
+
+    def ends(x: NDArray, penalty: float) -> NDArray[np.int64]:
+        return Partition.from_runs(smoothed(x, penalty)).change_points
+
+    return least_loss(PENALTIES, ends, logs, y)
+
+
 def group_parts(groups: ArrayLike | None, n: int, n_folds: int) -> Iterator[tuple[Any, Any]]:
     """Yield folds of n recordings by whole groups, as pairs of indices to fit to and left out.
 
@@ -97,7 +116,7 @@ def group_parts(groups: ArrayLike | None, n: int, n_folds: int) -> Iterator[tupl
 
 
 @dataclass(eq=False, repr=False)
-class WindowClassifier(BaseEstimator):
+class WindowClassifier(RowNames):
     """Classify every row by moving windows, then smooth the names by the Viterbi algorithm.
 
     The widths of the windows follow from the labeled segments, see :func:`window_widths`. The
@@ -150,7 +169,7 @@ class WindowClassifier(BaseEstimator):
             model = fitted(train)
             for i in left_out:
                 logs[i] = self._logs(model, rows[i])
-        self.penalty_ = least_loss(PENALTIES, lambda x, c: _ends(smoothed(x, c)), logs, y)
+        self.penalty_ = tuned_penalty(logs, y)
         self.classifier_ = fitted(range(len(X)))
         return self
 
@@ -158,10 +177,6 @@ class WindowClassifier(BaseEstimator):
         """Return the smoothed names of the rows, (T,) each."""
         logs = (self._logs(self.classifier_, self._rows(x)) for x in X)
         return [self.classes_[smoothed(one, self.penalty_)] for one in logs]
-
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the runs of equal predicted names."""
-        return [_ends(labels) for labels in self.predict(X)]
 
     def _rows(self, x: NDArray) -> NDArray[np.float32]:
         return sides(self.scaler_.transform(x), self.widths_)
@@ -172,7 +187,3 @@ class WindowClassifier(BaseEstimator):
         places = np.searchsorted(self.classes_, model.classes_)
         chances[:, places] = np.maximum(model.predict_proba(rows), LEAST)
         return np.log(chances)
-
-
-def _ends(labels: NDArray) -> NDArray[np.int64]:
-    return Partition.from_runs(labels).change_points
