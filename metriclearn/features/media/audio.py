@@ -18,7 +18,6 @@ from metriclearn.features.media.decoding import audio_blocks, optional
 from metriclearn.features.media.spectra import (
     FLOOR,
     decibels,
-    pitch_class_filters,
     pitch_classes,
     spectral_contrast,
 )
@@ -219,7 +218,7 @@ class AudioFeatures(RecordingTransformer):
         if self.contrast:
             parts.append(spectral_contrast(power, rate, _LOWEST_BAND, self._n_bands))
         if self.chroma:
-            parts.append(pitch_classes(power, pitch_class_filters(rate, window)))
+            parts.append(pitch_classes(power, librosa.filters.chroma(sr=rate, n_fft=window)))
         return np.vstack(parts).astype(np.float64)
 
 

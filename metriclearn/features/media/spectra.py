@@ -1,7 +1,7 @@
 """Descriptors of short-time spectra in numpy.
 
 librosa has the same descriptors, but compiles code at first use, which takes about 70 MiB of
-memory. The tests compare the results with those of librosa.
+memory. The tests compare the results with those of librosa. The filters are those of librosa.
 """
 
 from __future__ import annotations
@@ -44,30 +44,10 @@ def spectral_contrast(
     return np.stack(rows)
 
 
-def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
-    """Compute the weights of the frequencies in the pitch classes C, C♯ … B, (12, window // 2 + 1).
-
-    A row belongs to a pitch class, and has a Gaussian bump at its pitch in every octave. The bump
-    is one semitone wide, or one frequency bin if a bin is wider. Every column is scaled to norm 1,
-    and then multiplied by a Gaussian function of its octave that is largest at 880 Hz. The weights
-    are the same as in ``librosa.filters.chroma`` (Ellis 2007) with A = 440 Hz.
-    """
-    frequencies = np.arange(1, window) * sampling_rate / window
-    pitches = 12.0 * np.log2(frequencies / (440.0 / 16.0))
-    pitches = np.append(pitches[0] - 18.0, pitches)  # frequency 0 is put 1.5 octaves below
-    widths = np.append(np.maximum(np.diff(pitches), 1.0), 1.0)
-    distances = np.remainder(pitches - np.arange(12.0)[:, None] + 126.0, 12.0) - 6.0
-    weights = np.exp(-2.0 * (distances / widths) ** 2)
-    weights /= np.linalg.norm(weights, axis=0)
-    weights *= np.exp(-0.5 * ((pitches / 12.0 - 5.0) / 2.0) ** 2)
-    from_c = np.roll(weights, -3, axis=0)
-    return np.ascontiguousarray(from_c[:, : window // 2 + 1], dtype=np.float32)
-
-
 def pitch_classes(power: NDArray, filters: NDArray) -> NDArray:
     """Compute the fraction of each frame's power in each pitch class, (12, n), or 0 in silence.
 
-    ``filters`` come from :func:`pitch_class_filters`.
+    ``filters`` come from ``librosa.filters.chroma``.
     """
     chroma = filters @ power
     total = chroma.sum(axis=0)
