@@ -28,6 +28,7 @@ from metriclearn.running.parameters import (
     Real,
     Whole,
     check_scale,
+    needs,
     real_array,
 )
 
@@ -89,14 +90,15 @@ def spherical_responsibilities(
     return softmax(log_weights - cdist(rows, centers, "sqeuclidean") / (2.0 * variance), axis=1)
 
 
+@needs
 def assignment_probabilities(
     x: ArrayLike,
     counts: ArrayLike,
     means: ArrayLike,
     *,
-    variance: float,
-    prior_variance: float,
-    penalty: float,
+    variance: Annotated[float, Positive()],
+    prior_variance: Annotated[float, Real()],
+    penalty: Annotated[float, Real(-np.inf)],
 ) -> NDArray[np.float64]:
     """Return the probability that x joins each of K clusters, and that x opens a new cluster.
 
@@ -134,9 +136,6 @@ def assignment_probabilities(
             "assignment_probabilities needs x of shape (d,), counts (K,) and means (K, d), got "
             f"{x.shape}, {counts.shape} and {means.shape}."
         )
-    Positive().check(who, "variance", variance)
-    Real().check(who, "prior_variance", prior_variance)
-    Real(-np.inf).check(who, "penalty", penalty)
     if np.any(counts < 0):
         raise ValueError(f"{who} needs counts of at least 0, got {counts.min():g}.")
     check_scale(who, np.vstack([x, means]))

@@ -33,7 +33,6 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.named import NamedSegmentLearner
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
-from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import replacing
@@ -293,9 +292,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         # Either all truths are complete or none is.
         tunable = isinstance(truths[0], Partition) and last.penalty_ is not None
         if self.retune and tunable and len(last.components_):
-            forms = list(map(last.score_.form, outputs))
-            penalty, _ = best_penalty(forms, truths, min_size=last.min_size)
-            last.score_ = last.score_.at(penalty)
+            last.tune_penalty(outputs, labels)
         fitted.score_, fitted.solution_ = last.score_, last.solution_
         self.__dict__ = fitted.__dict__
         return self

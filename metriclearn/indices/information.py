@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
 from metriclearn.indices.registered import index
-from metriclearn.running.parameters import OneOf, Real, real_array
+from metriclearn.running.parameters import Needs, OneOf, Real, real_array
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "arithmetic": lambda h, g, joint: (h + g) / 2.0,
@@ -36,6 +36,7 @@ _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "min": lambda h, g, joint: min(h, g),
     "max": lambda h, g, joint: max(h, g),
 }
+_BASE = Needs("a logarithm {name} above 1", lambda base: Real(1.0).accepts(base) and base != 1)
 _ROUNDING = 1e-12  # relative rounding error of a difference of entropies
 
 
@@ -273,9 +274,7 @@ def log_base(base: float | None) -> float:
     """Return the divisor that converts nats to the base: ln(base), or 1 if ``base`` is None."""
     if base is None:
         return 1.0
-    Real(1.0).check("An entropy", "logarithm base", base)
-    if base == 1.0:
-        raise ValueError("An entropy needs a logarithm base above 1, got 1.")
+    _BASE.check("An entropy", "base", base)
     return math.log(base)
 
 

@@ -21,7 +21,7 @@ from metriclearn.indices.information import entropy
 from metriclearn.indices.matching import assignment
 from metriclearn.indices.pairs import corrected_for_chance
 from metriclearn.problem.partition import Partition, factorize, label_values
-from metriclearn.running.parameters import Real, needs
+from metriclearn.running.parameters import Needs, Positive, Real, needs
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -34,7 +34,7 @@ def segmental_f1(
     labels_true: Labels,
     labels_pred: Labels,
     *,
-    overlap: Annotated[float, Real(0, 1)] = 0.5,
+    overlap: Annotated[float, Needs("an {name} above 0 and up to 1", Positive(1.0).accepts)] = 0.5,
     ignore_label: Hashable = None,
 ) -> float:
     """F1 score of segments, as used for action segmentation.
@@ -72,8 +72,6 @@ def segmental_f1(
     temporal convolutional network for action segmentation", CVPR 2019. The program of Abu Farha and
     Gall adds the counts of all videos before it computes F1.
     """
-    if not 0.0 < overlap <= 1.0:
-        raise ValueError(f"segmental_f1 needs an overlap above 0 and up to 1, got {overlap}.")
     return runs_f1(*_named(labels_true, labels_pred, ignore_label), overlap)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,14 +21,11 @@ from metriclearn.problem.partial_labels import (
     partial_labels_of,
 )
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, Of, OneOf, Whole, real_array
+from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs, real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LEAST = Whole(1)
-_COUNT = OneOf(None, _LEAST)
-_LOSS = Of("__call__", "FrobeniusLoss()")
 _RANGE = Needs(
     "0 <= low <= high in {name}",
     lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
@@ -130,13 +127,14 @@ class SegmentationPath:
         )
 
 
+@needs
 def segmentation_path(
     X: ArrayLike,
-    penalty_range: tuple[float, float] | None = None,
+    penalty_range: Annotated[tuple[float, float] | None, _RANGE] = None,
     *,
     components: ArrayLike | None = None,
     min_size: int = 1,
-    max_segments: int | None = None,
+    max_segments: Annotated[int | None, OneOf(None, Whole(1))] = None,
 ) -> SegmentationPath:
     """Find every segmentation that is optimal for some penalty in a range, exactly.
 
@@ -180,8 +178,6 @@ def segmentation_path(
                 f"segmentation_path needs components of shape (r, {Z.shape[1]}), got {L.shape}."
             )
         Z = Z @ L.T
-    _RANGE.check("segmentation_path", "penalty_range", penalty_range)
-    _COUNT.check("segmentation_path", "max_segments", max_segments)
     _, min_size = check_count("segmentation_path", len(Z), None, min_size)
     problem = PenalizedSegmentation(LowRankForm(Z), min_size)
     low, high = problem.extremes
@@ -328,12 +324,13 @@ def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
     return int(starts[widest]), int(stops[widest])
 
 
+@needs
 def best_penalty(
-    forms: Sequence[LowRankForm | ChargedForm],
-    truths: Sequence[Partition | PartialPartition],
+    forms: Annotated[Sequence[LowRankForm | ChargedForm], _FORMS],
+    truths: Annotated[Sequence[Partition | PartialPartition], _TRUTHS],
     weights: NDArray | None = None,
-    min_size: int = 1,
-    loss: Loss = KnownLoss(),  # noqa: B008  # has no state
+    min_size: Annotated[int, Whole(1)] = 1,
+    loss: Annotated[Loss, Of("__call__", "FrobeniusLoss()")] = KnownLoss(),  # noqa: B008  # has no state
 ) -> tuple[float, float]:
     """Find the penalty with the least mean loss ℓ on labeled sequences.
 
@@ -380,10 +377,6 @@ def best_penalty(
     --------
     segmentation_path : Computes the path of one sequence.
     """
-    _FORMS.check("best_penalty", "forms", forms)
-    _TRUTHS.check("best_penalty", "truths", truths)
-    _LEAST.check("best_penalty", "min_size", min_size)
-    _LOSS.check("best_penalty", "loss", loss)
     if weights is not None:
         weights = real_array("best_penalty", "weights", weights, 1)
     if len(forms) != len(truths) or (weights is not None and len(weights) != len(forms)):

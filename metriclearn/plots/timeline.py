@@ -25,12 +25,11 @@ _PICTURE = Needs(
     "", lambda image: np.ndim(image) in (2, 3) and np.asarray(image).dtype.kind in "uif"
 )
 _SEGMENTS = Each(
-    Needs("", lambda one: len(one) == 3 and 0 <= one[0] < one[1] < np.inf), "a list of segments"
+    Needs("", lambda one: len(one) == 3 and 0 <= one[0] < one[1] < np.inf), "", least=1
 )
-
 _STRIPS = Needs(
-    "{name} that name a list of segments (start, end, label)",
-    lambda strips: all(map(_SEGMENTS.accepts, strips.values())),
+    "one strip or more in {name}, each a list of segments (start, end, label)",
+    lambda strips: len(strips) > 0 and all(map(_SEGMENTS.accepts, strips.values())),
 )
 
 
@@ -80,11 +79,6 @@ def plot_timeline(
     --------
     metriclearn.Segmenter : segments recordings.
     """
-    if not strips or not all(len(segments) for segments in strips.values()):
-        raise ValueError(
-            "plot_timeline needs one strip or more, each with a segment, got "
-            f"{ {name: len(segments) for name, segments in strips.items()} }."
-        )
     end = max(segments[-1][1] for segments in strips.values())
     message = _message(strips)
     strips = {name: _taking_turns(segments) for name, segments in strips.items()}

@@ -13,8 +13,6 @@ from tqdm import tqdm
 
 from metriclearn.running.parameters import Each, Of, Real, Whole, check_parameters
 
-_SECONDS = Real()
-
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an error was caused by Ctrl-C.
@@ -175,12 +173,12 @@ class TimeLimit(Callback, BaseEstimator):
         ``time.process_time`` for CPU time.
     """
 
-    seconds: float
+    seconds: Annotated[float, Real()]
     clock: Callable[[], float] = time.perf_counter
     _begun: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        _SECONDS.check("TimeLimit", "seconds", self.seconds)
+        check_parameters(self)
 
     def on_round(self, progress: Progress) -> bool:
         """Stop the solver if the time limit has passed."""

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -26,16 +26,21 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Jobs, Positive, Whole
+from metriclearn.running.parameters import Jobs, Needs, Positive, Whole, needs
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-    from distributed.deploy import Cluster
 
 _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # number of sums that one task of the tree, or the client, adds up
 # Number of modules -> the libraries with threads that were loaded with them. It has one entry.
 _LIBRARIES: dict[int, ThreadpoolController] = {}
+_CLIENT = Needs(
+    "a distributed.Client, a cluster or the address of a scheduler",
+    lambda one: (
+        isinstance(one, str) or hasattr(one, "scatter") or hasattr(one, "scheduler_address")
+    ),
+)
 _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take longer than others
 
 
@@ -222,24 +227,16 @@ class DaskExecutor:
     >>> learner = ChangePointMetricLearner(executor=executor)
     """
 
+    @needs
     def __init__(
         self,
-        client: Client | Cluster | str,
+        client: Annotated[Any, _CLIENT],
         *,
-        shards_per_thread: int = 2,
-        retries: int = 5,
-        patience: float = 60.0,
+        shards_per_thread: Annotated[int, Whole(1)] = 2,
+        retries: Annotated[int, Whole(0)] = 5,
+        patience: Annotated[float, Positive()] = 60.0,
     ) -> None:
-        known = ("scatter", "scheduler_address")  # attributes of clients and of clusters
-        if not isinstance(client, str) and not any(hasattr(client, name) for name in known):
-            raise ValueError(
-                "DaskExecutor needs a distributed.Client, a cluster or the address of a "
-                f"scheduler, got {client!r}."
-            )
-        Whole(1).check("DaskExecutor", "shards_per_thread", shards_per_thread)
-        Whole(0).check("DaskExecutor", "retries", retries)
-        Positive().check("DaskExecutor", "patience", patience)
-        self._given: Any = client
+        self._given = client
         self.shards_per_thread, self.retries, self.patience = shards_per_thread, retries, patience
 
     @cached_property

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Of, RandomState, Real, Whole
+from metriclearn.running.parameters import Needs, Of, RandomState, Real, Whole, check_parameters
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import (
     FourierOperator,
@@ -27,6 +27,8 @@ from metriclearn.similarities.operators import (
     SumOperator,
 )
 from metriclearn.solvers.mahalanobis import Metric
+
+_EVEN = Needs("an even {name} of at least 2", lambda n: Whole(2, 2**31).accepts(n) and n % 2 == 0)
 
 
 @runtime_checkable
@@ -225,15 +227,11 @@ class FourierSimilarity(BaseEstimator):
     warm_starts = False
     given = False
 
-    n_components: Annotated[int, Whole(1, 2**31)] = 500
+    n_components: Annotated[int, _EVEN] = 500
     random_state: RandomState = 0
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
-        if self.n_components < 2 or self.n_components % 2:
-            raise ValueError(
-                f"FourierSimilarity needs an even n_components of at least 2, got "
-                f"{self.n_components!r}."
-            )
+        check_parameters(self)
         random = np.random.default_rng(self.random_state)
         directions = random.standard_normal((self.n_components // 2, nodes.n_features))
         return FourierOperator(nodes.features, components, nodes.root, directions)
