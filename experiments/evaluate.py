@@ -21,7 +21,7 @@ from scipy.stats import hmean
 
 from experiments.harness.command_line import from_command_line
 from experiments.harness.comparison import fingerprints, load_sequences, synthetic_sequences
-from experiments.harness.procedure import statistics
+from experiments.harness.procedure import NOT_FITTED, statistics
 from experiments.harness.report import page, write_report
 from experiments.harness.results import COLUMNS, MEASURE
 from experiments.harness.scoring import segmented
@@ -84,8 +84,7 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
         for measure, values in score(model, scored, column, config.margin).items():
             place = {"table": "test", "measure": measure, "method": name, "column": column}
             numbers = statistics(values, scored.names)
-            nothing = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
-            rows.append(numbers | place | nothing)
+            rows.append(numbers | place | NOT_FITTED)
     for measure, (title, better) in MEASURES.items():
         head = {"name": "test", "measure": measure, "title": data.name, "columns": COLUMNS}
         text = {"words": title.format(margin=config.margin), "better": better, "note": ""}

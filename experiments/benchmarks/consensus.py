@@ -27,6 +27,7 @@ from experiments.harness.scoring import sequence_losses
 from metriclearn import Partition, Segmenter
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.scores.agreement import answers_of
+from metriclearn.indices.boundaries import near
 
 NAMES = ("hapt", "birdsong", "mocap6")
 BENCH = Benchmark("consensus", __doc__)
@@ -94,9 +95,8 @@ def _boundaries(consensus: Segmenter, test: LabeledSequences) -> list[tuple[floa
     shares = consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
     pairs: list[tuple[float, bool]] = []
     for found, share, labels in zip(ends, shares, test.labels):
-        truth = np.append(Partition.from_runs(labels).change_points[:-1], np.inf)
-        near = np.abs(found[:-1, None] - truth).min(axis=1) <= _TOLERANCE
-        pairs += zip(share.tolist(), near.tolist())
+        truth = Partition.from_runs(labels).change_points[:-1]
+        pairs += zip(share.tolist(), near(found[:-1], truth, _TOLERANCE).tolist())
     return pairs
 
 
@@ -106,7 +106,7 @@ def boundaries(shares: tuple[float, float], run: Run) -> Row:
     low, high = shares
     row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}
     for name, pairs in _PAIRS.items():
-        true = [near for share, near in pairs if low <= share < high]
+        true = [is_true for share, is_true in pairs if low <= share < high]
         row[name] = f"{np.mean(true):.2f} of {len(true)}" if true else "–"
     return row
 

@@ -29,6 +29,8 @@ Item = TypeVar("Item")
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
 Scores = dict[str, NDArray]  # by measure
 Row = dict[str, Any]
+# Fields of a row of results that no fit of this experiment stands behind.
+NOT_FITTED: Row = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
 from experiments.harness.procedure import (
+    NOT_FITTED,
     Case,
     Losses,
     Method,
@@ -205,7 +206,6 @@ def published(folds: Mapping[str, set[int]]) -> list[Row]:
     rows = []
     for model, mine in table[some].groupby("model"):
         numbers = statistics(mine["percent_correct"].to_numpy(), mine["set"].tolist())
-        fields: Row = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
         place: Row = {"table": "test", "measure": RIGHT, "column": "given"}
-        rows.append(place | {"method": f"published: {model}"} | numbers | fields)
+        rows.append(place | {"method": f"published: {model}"} | numbers | NOT_FITTED)
     return rows

@@ -32,6 +32,7 @@ from sklearn.model_selection import GroupKFold
 
 from experiments.harness.comparison import refuse_seen
 from experiments.harness.procedure import (
+    NOT_FITTED,
     Case,
     Losses,
     Method,
@@ -148,12 +149,6 @@ class Segmentations:
     curves: list[tuple[NDArray, NDArray]]
 
 
-def _rates(errors: NDArray, data: Profiles) -> NDArray:
-    """Express errors in percent of the annotations of each sequence. A sequence without annotations
-    gets 0 %, and does not count in means."""
-    return 100 * errors / np.maximum(data.counts, 1)
-
-
 class Neuroblastoma(Procedure):
     """The experiment on annotated profiles. A case is a training and a test fold. One table has the
     results without constraints, and another table has the results with constraints."""
@@ -203,15 +198,10 @@ class Neuroblastoma(Procedure):
         the test profiles have a separate folder, make only one case, which tests on these profiles.
         Only sequences of at most ``choose_on`` points take part in the folds for choices.
         """
-        longest = self.config.dataset.choose_on or np.inf
-        short = np.flatnonzero([len(X) <= longest for X in self.data.sequences])
-        groups = [self.data.groups[i] for i in short]
-        folds = list(GroupKFold(self.config.n_folds).split(short, groups=groups))
         everything = np.arange(len(self.data))
         cases = []
         for source, target in ((1, 2), (2, 1)) if self._unseen is None else ((None, None),):
             train = Profiles(self.data, self.data.known(source), everything)
-            parts = [(train.select(short[a]), train.select(short[b])) for a, b in folds]
             test = Profiles(self.data, self.data.known(target), everything)
             name = f"trained on fold {source}, tested on fold {target}"
             if self._unseen is not None:
@@ -219,7 +209,7 @@ class Neuroblastoma(Procedure):
                 name = "tested on unseen profiles"
                 refuse_seen(self.data, data)
                 test = Profiles(data, data.known(), np.arange(len(data)))
-            cases.append(Case(name, train, test, parts, column=name))
+            cases.append(Case(name, train, test, self._folds(train), column=name))
         return [*self._held_out(everything), *cases] if self._unseen is None else cases
 
     def _held_out(self, everything: NDArray) -> list[Case]:
@@ -227,15 +217,20 @@ class Neuroblastoma(Procedure):
         on other profiles."""
         profiles = Profiles(self.data, self.data.known(), everything)
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
-        inner, cases = GroupKFold(self.config.n_folds), []
-        longest = self.config.dataset.choose_on or np.inf
+        cases = []
         for i, (a, b) in enumerate(parts.split(everything, groups=self.data.groups)):
             train, test = profiles.select(a), profiles.select(b)
-            short = np.flatnonzero([len(X) <= longest for X in train.data.sequences])
-            folds = inner.split(short, groups=[train.data.groups[i] for i in short])
-            pairs = [(train.select(short[c]), train.select(short[d])) for c, d in folds]
-            cases.append(Case(f"part {i}", train, test, pairs, "profiles", _EVERY))
+            folds = self._folds(train)
+            cases.append(Case(f"part {i}", train, test, folds, "profiles", _EVERY))
         return cases
+
+    def _folds(self, train: Profiles) -> list[tuple[Profiles, Profiles]]:
+        """Divide the sequences of at most ``choose_on`` points into folds of whole profiles."""
+        longest = self.config.dataset.choose_on or np.inf
+        short = np.flatnonzero([len(X) <= longest for X in train.data.sequences])
+        groups = [train.data.groups[i] for i in short]
+        folds = GroupKFold(self.config.n_folds).split(short, groups=groups)
+        return [(train.select(short[a]), train.select(short[b])) for a, b in folds]
 
     @property
     def _unseen(self) -> str | None:
@@ -341,14 +336,10 @@ class Neuroblastoma(Procedure):
             answers = zip(*(self._answers(one, test) for one in model.scores))
             agreed = map(_agreed, answers, repeat(model.weights), known or repeat(None))
             ends = [found.change_points for found in agreed]
-            errors = _errors(ends, test.known)
-            counts = [errors.sum(axis=1), *errors.T]
-            rates = {name: _rates(count, test) for name, count in zip(self.measures, counts)}
-            return Segmentations(ends, []), rates
+            return Segmentations(ends, []), self._rates(ends, test)
         model.set_params(own_weight=option or 0.0)
         paths = self._paths_of(model, test)
         ends = model.predict_change_points(test.data.sequences, known, paths)
-        errors = _errors(ends, test.known)
         logs = np.log(model.predict_penalties(test.data.sequences))
         curves = [
             (
@@ -358,9 +349,17 @@ class Neuroblastoma(Procedure):
             for path, log, known in zip(paths, logs, test.known)
         ]
         least = np.array([counts.sum(axis=1).min() for _, counts in curves])
-        counts = [errors.sum(axis=1), *errors.T, least]
-        rates = {name: _rates(count, test) for name, count in zip(self.measures, counts)}
-        return Segmentations(ends, curves), rates
+        return Segmentations(ends, curves), self._rates(ends, test, least)
+
+    def _rates(self, ends: Sequence[NDArray], test: Profiles, *more: NDArray) -> Scores:
+        """Express errors in percent of the annotations of each sequence. A sequence without
+        annotations gets 0 %, and does not count in means."""
+        errors = _errors(ends, test.known)
+        counts = [errors.sum(axis=1), *errors.T, *more]
+        return {
+            name: 100 * count / np.maximum(test.counts, 1)
+            for name, count in zip(self.measures, counts)
+        }
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]
@@ -504,8 +503,7 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
                 continue  # a consensus has no single penalty to multiply
             area = 100 * _area(mine)
             numbers = {"mean": area, "standard_error": None, "units": ["all"], "values": [area]}
-            rest = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
-            rows.append(place | {"method": name, "column": column} | numbers | rest)
+            rows.append(place | {"method": name, "column": column} | numbers | NOT_FITTED)
     return table, rows
 
 
