@@ -103,17 +103,9 @@ def load_files(
             f"ignore must be some of them, but not all, got {list(ignore)}."
         )
     tables = [features.drop(columns=list(ignore), errors="ignore") for features, _, _ in read]
-    names = list(tables[0].columns)
-    for file, table in zip(files, tables):
-        if sorted(table.columns) != sorted(set(names)):
-            raise ValueError(
-                f"{os.fspath(file)!r} needs the distinct feature columns of {files[0].name!r}, but "
-                f"lacks {sorted(set(names) - set(table.columns))[:5]} and adds "
-                f"{sorted(set(table.columns) - set(names))[:5]}; ignore columns that not all files "
-                "have (ignore=…, --ignore)."
-            )
+    names = same_columns(files, tables)
     clocks = columns_of_times(tables)
-    names = [name for name in names if name not in clocks] or names
+    names = [name for name in names if name not in clocks]
     sequences = [
         finite_values(table[names], file, missing=True) for file, table in zip(files, tables)
     ]
@@ -138,6 +130,26 @@ def _note_rising(folder: Path, names: Sequence[Any], sequences: Sequence[NDArray
             f"{' '.join(map(repr, times))}).",
             stacklevel=3,
         )
+
+
+def same_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> list[Any]:
+    """Return the feature columns of the first table, which all tables need, in any order.
+
+    Raises
+    ------
+    ValueError
+        If a table has other columns, or has one twice.
+    """
+    names = list(tables[0].columns)
+    for file, table in zip(files, tables):
+        if sorted(table.columns) != sorted(set(names)):
+            raise ValueError(
+                f"{os.fspath(file)!r} needs the distinct feature columns of {files[0].name!r}, but "
+                f"lacks {sorted(set(names) - set(table.columns))[:5]} and adds "
+                f"{sorted(set(table.columns) - set(names))[:5]}; ignore columns that not all files "
+                "have (ignore=…, --ignore)."
+            )
+    return names
 
 
 def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:

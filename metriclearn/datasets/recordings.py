@@ -19,6 +19,7 @@ from metriclearn.datasets.files import (
     ENDINGS,
     columns_of_times,
     read_features,
+    same_columns,
     sequence_files,
 )
 from metriclearn.datasets.formats import read_labels
@@ -234,18 +235,12 @@ def load_tables(
     chosen = sorted(set(tables) - (set(recording_files(folder)) - set(files)))
     _need(folder, segments, chosen or sorted(tables), files, "a table")
     frames = {name: read_features(files[name], ignore, None, likelihood) for name in chosen}
-    columns = list(frames[chosen[0]].columns)
-    for name, frame in frames.items():
-        if list(frame.columns) != columns:
-            raise ValueError(
-                f"{os.fspath(files[name])!r} needs the columns {columns[:8]} of the first table, "
-                f"got {list(frame.columns)[:8]}; ignore the others (ignore=…, --ignore)."
-            )
+    columns = same_columns([files[name] for name in chosen], list(frames.values()))
     clocks = columns_of_times(list(frames.values()))
     columns = [column for column in columns if column not in clocks]
     features = {name: frame[columns].to_numpy() for name, frame in frames.items()}
-    own = {name: (times or {}).get(files[name].stem) for name in chosen}
-    for name, read in own.items():
+    for name in chosen:
+        read = (times or {}).get(files[name].stem)
         if read is None:
             continue
         features[name] = read.distinct(features[name])

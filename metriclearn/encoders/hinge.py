@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labelings, sample_labels
+from metriclearn.estimators.labelings import read_labelings, read_names
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors
@@ -157,27 +157,6 @@ class NamedProducts(InnerProducts):
 
     def loss(self, segments: bool) -> NamedLoss:
         return NamedLoss(self.name_loss)
-
-    def named(self, labelings: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
-        """Add the names of the samples to the true partitions.
-
-        Labels are the numbers of the names. If labels are given as a Partition, which has no names,
-        all names are unknown.
-        """
-        found = []
-        for labeling, truth in zip(labelings, truths):
-            codes, largest = sample_labels(labeling, truth.n_samples), self.n_names - 1
-            if codes is None:
-                codes = np.full(truth.n_samples, -1)
-            if codes.dtype.kind not in "iu" or codes.min() < -1 or codes.max() > largest:
-                raise ValueError(
-                    f"NamedProducts needs labels that are codes 0 … {largest} of names, -1 "
-                    f"where unknown, got {shown(labeling)}."
-                )
-            if not isinstance(truth, (NamedPartition, PartialNames)):
-                (truth,) = named_truths([codes], [truth])
-            found.append(truth)
-        return found
 
 
 def _has_all_pairs(similarity: Any) -> bool:
@@ -447,8 +426,10 @@ class StructuredHingeLoss(nn.Module):
         else:
             data, labelings = DataSets(list(outputs), False, None), truths  # type: ignore[arg-type]
             truths = read_labelings(who, truths, data, segments=self.segments, partial=True)
-            if isinstance(self.forms, NamedProducts):
-                truths = self.forms.named(labelings, truths)
+            named = isinstance(truths[0], (NamedPartition, PartialNames))
+            if isinstance(self.forms, NamedProducts) and not named:
+                names = np.arange(self.forms.n_names)
+                truths = named_truths(read_names(who, labelings, data, truths, names)[0], truths)
             usable = isinstance(self.oracle, TopEigenvectors) and self.n_clusters == "given"
             for truth in () if self.segments else truths:
                 is_partial = isinstance(truth, PartialPartition)

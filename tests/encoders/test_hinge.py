@@ -131,8 +131,8 @@ def test_the_hinge_of_names_is_the_maximum_over_all_named_segmentations() -> Non
     ("columns", "labels", "sentence"),
     [
         (2, [0, 1, 1], "needs outputs of features and 2 scores of names, got 2 columns"),
-        (3, [0, 2, 1], "needs labels that are codes 0 … 1 of names"),
-        (3, [0.0, 1.0, 1.0], "needs labels that are codes"),
+        (3, [0, 2, 1], r"needs names that it has learned, \[0, 1\], got 2"),
+        (3, [0.5, 1.0, 1.0], "needs names that it has learned"),
     ],
 )
 def test_outputs_and_codes_of_names_are_checked(columns: int, labels: Any, sentence: str) -> None:
