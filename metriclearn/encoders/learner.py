@@ -29,7 +29,7 @@ from metriclearn.estimators.labelings import (
     read_names,
     refuse_unlabeled,
 )
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
 from metriclearn.estimators.learners.named import NamedSegmentLearner
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
@@ -259,7 +259,6 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         """
         fitted, data, truths = read_labeled(self, X, y, segments=True, partial=True)
         who, labels, names, classes = type(self).__name__, truths, None, None
-        self._check(data, truths)
         last = replace(
             self.last_layer,
             n_segments=self.n_segments,
@@ -268,6 +267,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+        self._check(data, truths, replace(last.task, who=who))
         if isinstance(last, NamedSegmentLearner):
             labels = list(list_labelings(who, y, data))
             codes, classes = read_names(who, y, data, truths)
@@ -383,7 +383,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         """Return a copy that predicts with another :attr:`present_score`."""
         return super().with_score(replace(score, view=score.view.after))
 
-    def _check(self, data: DataSets, truths: list[Any]) -> None:
+    def _check(self, data: DataSets, truths: list[Any], task: Segmentations) -> None:
         """Raise an error before training if the last layer could not use the data."""
         who, complete = type(self).__name__, isinstance(truths[0], Partition)
         if self.checkpoint is not None and self.random_state is None:
@@ -396,14 +396,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 f"{who} needs n_segments=None for partial labels, which do not determine it, got "
                 "'given'."
             )
-        least = self.min_size
-        for truth in truths if complete else ():
-            least = min(least, truth.sizes.min())
-        if least < self.min_size or data.lengths.min() < 2:
+        task.check_sizes(truths)
+        if data.lengths.min() < 2:
             raise ValueError(
-                f"{who} needs 2 samples or more in every recording and labeled segments of at "
-                f"least min_size={self.min_size}, got {data.lengths.min()} and {least}; leave out "
-                "short recordings, or lower min_size (it may be raised again after fitting)."
+                f"{who} needs 2 samples or more in every recording, got 1; leave out short ones."
             )
         if not complete:
             refuse_unlabeled(who, truths)
