@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, LeaveOneOut
+from sklearn.preprocessing import scale
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
@@ -32,13 +33,6 @@ BENCH = Benchmark("published", __doc__)
 PENALTIES = np.geomspace(1e-3, 30.0, 200)  # of a segment, times the variance of a series and T
 CENTERS = np.geomspace(4e-3, 1.6, 40)  # of random penalties, in the same unit
 SPREADS = np.linspace(0.2, 2.5, 12)  # of their logarithms
-
-
-def standardized(X: NDArray) -> NDArray:
-    """Scale columns to mean 0 and variance 1. Constant columns become 0."""
-    Z = X - X.mean(axis=0)
-    deviation = Z.std(axis=0)
-    return Z / np.where(deviation > 0, deviation, 1.0)
 
 
 def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
@@ -132,7 +126,7 @@ def tcpd(case: None, run: Run) -> list[Row]:
     series = series[: 4 if run.tiny else None]
     cases = []
     for one in series:
-        path = path_of(standardized(one.values))
+        path = path_of(scale(one.values))
         scores = np.array([turing(one.annotations, ends) for ends in path.change_points])
         cases.append((path, scores, float(len(one.values))))
     fixed = np.array([along_penalties(*case) for case in cases])[None]
@@ -167,7 +161,7 @@ def window_features(x: NDArray, size: int, step: int) -> NDArray:
     steps = np.mean(np.diff(rows, axis=1) ** 2, axis=1)
     logs = [np.log(band + floor) for band in [*bands, centered.var(axis=1), steps]]
     extremes = [rows.mean(axis=1), np.quantile(rows, 0.1, axis=1), np.quantile(rows, 0.9, axis=1)]
-    return standardized(np.column_stack([*extremes, *logs]))
+    return scale(np.column_stack([*extremes, *logs]))
 
 
 def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int], list[Partition]]:

@@ -12,9 +12,11 @@ from metriclearn.datasets.loaders.images import load_images
 from metriclearn.datasets.recordings import load_recordings
 
 SHIPPED = Path(__file__).parent / "shipped"
-_FOLDERS: dict[str, Callable[..., Any]] = {
+_LOADERS: dict[str, Callable[..., Any]] = {  # of the folder, and options
     "bees": partial(load_dataset, "beedance"),
     "exercise": partial(load_dataset, "mocap6"),
+    "horses": lambda folder, **options: load_images(folder / "images", folder / "masks", **options),
+    "iris": partial(load_dataset, "iris"),
     "songs": load_recordings,
 }
 
@@ -60,12 +62,6 @@ def load_example(name: str, **options: Any) -> Any:
     >>> len(bees.sequences), bees.sequences[0].shape
     (4, (1057, 13))
     """
-    if name == "iris":
-        return load_dataset(name, **options)
-    folder = SHIPPED / str(name)
-    if name == "horses":
-        return load_images(folder / "images", folder / "masks", **options)
-    if name not in _FOLDERS:
-        names = sorted([*_FOLDERS, "horses", "iris"])
-        raise ValueError(f"load_example needs a name of {names}, got {name!r}.")
-    return _FOLDERS[name](root=folder, **options)
+    if name not in _LOADERS:
+        raise ValueError(f"load_example needs a name of {sorted(_LOADERS)}, got {name!r}.")
+    return _LOADERS[name](SHIPPED / name, **options)
