@@ -1,22 +1,8 @@
-"""Similarities of graph nodes under a metric, for normalized cuts."""
+"""Similarities of graph nodes under a metric, for normalized cuts.
 
-from metriclearn.similarities.joint import (
-    FourierSimilarity,
-    GaussianSimilarity,
-    GivenSimilarities,
-    Neighborhood,
-    Similarity,
-    SimilarityFeatures,
-)
-from metriclearn.similarities.nodes import NodeLabels, Nodes
+The public names are in ``__init__.pyi`` and load on first use.
+"""
 
-__all__ = [
-    "FourierSimilarity",
-    "GaussianSimilarity",
-    "GivenSimilarities",
-    "Neighborhood",
-    "NodeLabels",
-    "Nodes",
-    "Similarity",
-    "SimilarityFeatures",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
