@@ -33,12 +33,15 @@ _ENSEMBLES = ("compromise of rivals", "ours/metrics alone", "vote over samples",
 _DECODED = ("Viterbi", "boundaries", "conditional random field")  # how names of classifiers end
 
 
-def means(results: Results, measure: str = MEASURE) -> dict[str, dict[str, float]]:
-    """Return the mean of a measure over the units of every set, by method and then by set."""
+def means(
+    results: Results, measure: str = MEASURE, field: str = "mean"
+) -> dict[str, dict[str, float]]:
+    """Return the mean of a measure over the units of every set, or another field of its rows, by
+    method and then by set."""
     found: dict[str, dict[str, float]] = {}
     for row in results["rows"]:
         if row["measure"] == measure:
-            found.setdefault(row["method"], {})[row["table"]] = row["mean"]
+            found.setdefault(row["method"], {})[row["table"]] = row[field]
     return found
 
 
@@ -82,28 +85,32 @@ def mean_over(sets: Sequence[str], mine: Mapping[str, float]) -> str:
     return f"{np.mean(values):.3g}{some}" if values else "–"
 
 
-def ranks_table(results: Results) -> list[str]:
-    """Make the table of methods. A row has the two mean ranks of one method, over data sets with
-    names and over all data sets. The other columns are means over data sets with names."""
+def ranking(results: Results) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the names of the columns of a table of methods, and the cells of each, best first.
+
+    The cells are the two mean ranks of the method, over data sets with names and over all data
+    sets, and means over data sets with names.
+    """
     everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
-    n_all, n_named = (len(losses(results, which)[0]) for which in (False, True))
+    sets, every_set = losses(results, named=True)[0], losses(results)[0]
     others = ("boundary_f1", "covering", "names_right", "predict_seconds")
-    shown = [means(results, measure) for measure in others]
-    sets, p = losses(results, True)[0], against_ours(results, named=True) | against_ours(results)
-    seconds: dict[str, dict[str, float]] = {}
-    for row in results["rows"]:
-        if row["measure"] == MEASURE:
-            seconds.setdefault(row["method"], {})[row["table"]] = row["seconds"]
-    methods = sorted(seconds, key=lambda m: (named.get(m, np.inf), everywhere.get(m, np.inf)))
-    lines = []
+    shown = [means(results, measure) for measure in others] + [means(results, field="seconds")]
+    methods = sorted(shown[-1], key=lambda m: (named.get(m, np.inf), everywhere.get(m, np.inf)))
+    cells = {}
     for method in methods:
         ranks = [f"{r[method]:.2f}" if method in r else "–" for r in (named, everywhere)]
-        values = [mean_over(sets, of.get(method, {})) for of in [*shown, seconds]]
-        test = f"{p[method]:.2g}" if method in p else "–"
-        lines.append([method, *ranks, test, *values])
-    head = ["method", f"mean rank, {n_named} sets with names", f"mean rank, all {n_all} sets"]
-    head += ["p against ours", "F1", "covering", "names right", "s to predict", "s to train"]
-    return markdown_table(head, lines)
+        cells[method] = [*ranks, *(mean_over(sets, of.get(method, {})) for of in shown)]
+    head = [f"mean rank, {len(sets)} sets with names", f"mean rank, all {len(every_set)} sets"]
+    return [*head, "F1", "covering", "names right", "s to predict", "s to train"], cells
+
+
+def ranks_table(results: Results) -> list[str]:
+    """Make the table of methods, see :func:`ranking`."""
+    (named, everywhere, *head), cells = ranking(results)
+    p = against_ours(results, named=True) | against_ours(results)
+    tests = {method: f"{p[method]:.2g}" if method in p else "–" for method in cells}
+    lines = [[m, *row[:2], tests[m], *row[2:]] for m, row in cells.items()]
+    return markdown_table(["method", named, everywhere, "p against ours", *head], lines)
 
 
 def sets_table(results: Results) -> list[str]:
@@ -176,16 +183,10 @@ def unseen_table(results: Results) -> list[str]:
 def short_table(results: Results) -> list[str]:
     """Make a short table: ours, the three other methods with the best mean rank on sets with names,
     and the Euclidean metric."""
-    everywhere, named = mean_ranks(results), mean_ranks(results, named=True)
-    others = [method for method in named if not is_ours(method)]
-    shown = [means(results, measure) for measure in ("boundary_f1", "covering", "names_right")]
-    sets, lines = losses(results, named=True)[0], []
-    for method in dict.fromkeys([OURS, *others[:3], "euclidean"]):
-        ranks = [f"{r[method]:.2f}" if method in r else "–" for r in (named, everywhere)]
-        lines.append([method, *ranks, *(mean_over(sets, of.get(method, {})) for of in shown)])
-    counts = [len(losses(results, which)[0]) for which in (True, False)]
-    head = ["method", f"mean rank, {counts[0]} sets with names", f"mean rank, all {counts[1]} sets"]
-    return markdown_table([*head, "F1", "covering", "names right"], lines)
+    head, cells = ranking(results)
+    others = [method for method in cells if not is_ours(method)]
+    chosen = dict.fromkeys([OURS, *others[:3], "euclidean"])
+    return markdown_table(["method", *head[:5]], [[m, *cells[m][:5]] for m in chosen])
 
 
 def size(results: Results) -> list[str]:
@@ -282,24 +283,14 @@ def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     return dict(zip((methods[i] for i in others), holm([_p(table[:, i] - mine) for i in others])))
 
 
-def interval(gains: NDArray, n_draws: int = 10_000) -> tuple[float, float]:
-    """Return a 95 % confidence interval of a mean over units, by the bootstrap over units."""
-    random = np.random.default_rng(0)
-    drawn = random.integers(len(gains), size=(n_draws, len(gains)))
-    low, high = np.quantile(gains[drawn].mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)
-
-
-def paired_table(
-    results: Results, reference: str = OURS, methods: Sequence[str] | None = None
-) -> list[str]:
+def paired_table(results: Results, reference: str = OURS) -> list[str]:
     """Make a table of the loss of a reference on every set, and of what every other method loses
     more, paired over units: the mean with its standard error.
 
     The last line counts the sets on which a method loses more or less than the reference by more
     than one standard error.
     """
-    return _differences(results, reference, methods, standard_error)
+    return _differences(results, reference, None, within_error)
 
 
 def ensembles_table(results: Results) -> list[str]:
@@ -308,7 +299,7 @@ def ensembles_table(results: Results) -> list[str]:
     Instead of standard errors it has 95 % confidence intervals, for sets with six units or more.
     The last line counts the sets whose interval does not contain 0.
     """
-    return _differences(results, OURS, _ENSEMBLES, interval)
+    return _differences(results, OURS, _ENSEMBLES, within_interval)
 
 
 def is_there(results: Results, method: str) -> bool:
@@ -332,7 +323,7 @@ def _differences(
                 cells.append("–")
                 continue
             gains = np.subtract(row["values"], mine["values"])
-            low, high, text = _bounds(gains, spread)
+            low, high, text = spread(gains)
             counts[method][0] += low > 0
             counts[method][1] += high < 0
             cells.append(text)
@@ -341,18 +332,22 @@ def _differences(
     return markdown_table(["set", "units", reference, *columns], lines)
 
 
-def _bounds(gains: NDArray, spread: Any) -> tuple[float, float, str]:
-    """Return the ends of an interval around a mean difference, and the text of a cell."""
-    mean = float(gains.mean())
-    if spread is interval:
-        if len(gains) < LEAST:
-            return -np.inf, np.inf, f"{mean:+.2g}"
-        low, high = interval(gains)
-        return low, high, f"{mean:+.2g} [{low:+.2g}, {high:+.2g}]"
-    error = spread(gains)
+def within_error(gains: NDArray) -> tuple[float, float, str]:
+    """Return the ends of a mean plus and minus its standard error, and the text of a cell."""
+    mean, error = float(gains.mean()), standard_error(gains)
     if error is None:
         return -np.inf, np.inf, f"{mean:+.2g}"
     return mean - error, mean + error, f"{mean:+.2g} ± {error:.2g}"
+
+
+def within_interval(gains: NDArray) -> tuple[float, float, str]:
+    """Return a 95 % confidence interval of a mean, by the bootstrap over units, and the text of a
+    cell."""
+    if len(gains) < LEAST:
+        return -np.inf, np.inf, f"{gains.mean():+.2g}"
+    drawn = np.random.default_rng(0).integers(len(gains), size=(10_000, len(gains)))
+    low, high = np.quantile(gains[drawn].mean(axis=1), [0.025, 0.975])
+    return low, high, f"{gains.mean():+.2g} [{low:+.2g}, {high:+.2g}]"
 
 
 def _p(difference: NDArray) -> float:

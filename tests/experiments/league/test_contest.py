@@ -21,13 +21,13 @@ from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import (
     against_ours,
     ensembles_table,
-    interval,
     lost,
     mean_ranks,
     on_other_units,
     ranks_table,
     short_table,
     unseen_table,
+    within_interval,
 )
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
@@ -365,7 +365,7 @@ def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
 def test_intervals_of_differences_are_for_sets_with_six_units() -> None:
     random = np.random.default_rng(0)
     gains = random.normal(1.0, 2.0, size=400)
-    low, high = interval(gains)
+    low, high, _ = within_interval(gains)
     assert (low, high) == pytest.approx((gains.mean() - 0.2, gains.mean() + 0.2), abs=0.03)
     values = {"ours": np.zeros(6), "vote over samples": np.arange(1.0, 7.0)}
     rows = [
