@@ -83,12 +83,9 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
     for count in (None, 30, 40):
         rows[f"margins (2000, 20, 40), count {count}"] = partial(_margins, 2000, 20, 40, count)
     rows["margins (2000, 20, 40), annotated"] = partial(_margins, 2000, 20, 40, None, True)
-    for name, load in (
-        ("HAPT", partial(load_dataset, "hapt")),
-        ("mocap6", partial(load_dataset, "mocap6")),
-    ):
+    for name in ("HAPT", "mocap6"):
         for kind in ("augmented", "counted", "margins"):
-            rows[f"{name}, {kind}"] = partial(_recordings, load, kind)
+            rows[f"{name}, {kind}"] = partial(_recordings, name.lower(), kind)
     return rows
 
 
@@ -127,14 +124,14 @@ def _total(margins: ml.oracles.BoundaryMargins) -> float:
     return sum(float(a[np.isfinite(a)].sum()) for a in (margins.losses, margins.gains))
 
 
-def _recordings(load: Callable[..., Any], kind: str) -> Row:
+def _recordings(name: str, kind: str) -> Row:
     """Return a call that segments the first twelve recordings of a data set, with a metric learned
     from these recordings.
 
     ``kind`` chooses what is timed: loss-augmented inference, inference with the true number of
     segments, or boundary margins.
     """
-    data = load()
+    data = load_dataset(name)
     data = data.select(range(min(12, len(data))))
     learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
     truths = [ml.Partition.from_runs(labels) for labels in data.labels]

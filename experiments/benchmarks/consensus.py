@@ -16,13 +16,12 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from scipy.stats import spearmanr
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, Timing, in_own_process
-from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
+from experiments.harness.command_line import configuration
 from experiments.harness.scoring import sequence_losses
 from metriclearn import Partition, Segmenter
 from metriclearn.datasets import LabeledSequences
@@ -50,9 +49,7 @@ def cost(experiment: str, run: Run) -> Row:
 
 def measured(experiment: str, tiny: bool) -> Row:
     """Measure everything for one data set, and return its row of the table."""
-    with initialize_config_dir(CONFIGS, version_base="1.3"):
-        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
-        config = compose("config", names)
+    config = configuration(f"experiment={experiment}", f"tiny={tiny}")
     fits, whole, asked = Timing(), [], []
     losses, expected, pairs = [], [], []
     for case in get_class(config.procedure)(config).cases():
@@ -73,7 +70,7 @@ def measured(experiment: str, tiny: bool) -> Row:
         asked.append(alone.processor_median)
     real = np.concatenate(losses)
     rank = spearmanr(np.concatenate(expected), real).statistic if len(real) > 4 else np.nan
-    row: Row = {
+    return {
         "data": experiment,
         "models": len(consensus.agreement_.scores),
         "seconds of a fit": round(fits.processor_median, 1),
@@ -85,7 +82,6 @@ def measured(experiment: str, tiny: bool) -> Row:
         "‖M − N‖²": float(real.mean()),
         "boundaries": pairs,
     }
-    return {key: "–" if value is np.nan or value != value else value for key, value in row.items()}
 
 
 def _boundaries(consensus: Segmenter, test: LabeledSequences) -> list[tuple[float, bool]]:

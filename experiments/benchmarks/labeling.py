@@ -73,15 +73,9 @@ def chromium() -> Any:
 
     options = webdriver.ChromeOptions()
     options.binary_location = binary
-    quiet = ("gpu", "quic", "background-networking", "component-update", "sync")
-    profile = f"user-data-dir={tempfile.mkdtemp()}"
-    for flag in (
-        "headless",
-        "no-sandbox",
-        "no-first-run",
-        profile,
-        *map("disable-{}".format, quiet),
-    ):
+    off = ("gpu", "quic", "background-networking", "component-update", "sync")
+    flags = ["headless", "no-sandbox", "no-first-run", f"user-data-dir={tempfile.mkdtemp()}"]
+    for flag in [*flags, *(f"disable-{name}" for name in off)]:
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
@@ -255,14 +249,9 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
         browser.save_screenshot(str(target / "label_sound.png"))
 
 
-def _browsers(run: Run) -> list[Any]:
-    browser = chromium()
-    return [] if browser is None else [browser]
-
-
 @BENCH.table(
     "Zooming",
-    _browsers,
+    lambda run: filter(None, [chromium()]),
     "In the quietest sixteenth of the time, and over all of it: in a browser that draws "
     "without a graphics card other work on the machine takes frames away.",
     part="page",

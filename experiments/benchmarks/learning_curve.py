@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
-from experiments.harness.command_line import CONFIGS
+from experiments.harness.command_line import CONFIGS, configuration
 from experiments.harness.procedure import Case, Method, Procedure, standard_error, statistics
 from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
 from experiments.pages.curves import Panel, plot_curves
@@ -42,9 +41,8 @@ def learned(experiment: str, tiny: bool) -> dict[str, Any]:
     """Compute what is drawn for one experiment: a curve of each method, and horizontal lines for
     the best other method and the best trivial baseline."""
     setting = SETTINGS[experiment]
-    with initialize_config_dir(CONFIGS, version_base="1.3"):
-        more = ["tiny=true"] if tiny else setting.get("overrides", [])
-        config = compose("config", [f"experiment={experiment}", *more])
+    more = ["tiny=true"] if tiny else setting.get("overrides", [])
+    config = configuration(f"experiment={experiment}", *more)
     kind: Any = get_class(config.procedure)
     entries, drawn = config[kind.entries], setting["methods"]
     for key in set(entries) - {one["entry"] for one in drawn.values()}:

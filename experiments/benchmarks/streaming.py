@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.detectors import Found, scores
 from experiments.benchmarks.machine import Row
-from metriclearn import ChangePointMetricLearner, Partition
+from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.estimators.scores.segment_score import SegmentScore
 
@@ -103,51 +103,35 @@ def row_by_row(case: None, run: Run) -> Row:
     }
 
 
-def divided(data: LabeledSequences, n_train: int, n_test: int) -> tuple[list[int], list[int]]:
+def divided(data: LabeledSequences, *counts: int) -> list[LabeledSequences]:
     """Choose training recordings from the first half of the people, and test recordings from the
     other half."""
     people = sorted(set(data.groups))
-    first = set(people[: len(people) // 2])
-    train = [i for i, group in enumerate(data.groups) if group in first]
-    test = [i for i, group in enumerate(data.groups) if group not in first]
+    half = len(people) // 2
+    parts = zip(data.split_by_group(groups=[people[:half], people[half:]]), counts)
     # spread over the people
-    train, test = train[:: max(1, len(train) // n_train)], test[:: max(1, len(test) // n_test)]
-    return train[:n_train], test[:n_test]
+    return [part.select(range(0, len(part), max(1, len(part) // n))[:n]) for part, n in parts]
 
 
 def case(name: str, tiny: bool) -> dict[str, Any]:
     """Prepare a data set: a fitted learner, the test sequences with their true change-points, and
     the signals that the detectors read."""
     loader, margin, n_train, n_test, rate = DATA[name]
-    data = loader()
-    train, test = divided(data, *((3, 2) if tiny else (n_train, n_test)))
-    truths = [Partition.from_runs(labels).change_points[:-1] for labels in data.labels]
-    learner = ChangePointMetricLearner()
-    learner.fit([data.sequences[i] for i in train], [data.labels[i] for i in train])
-    rows = np.vstack([data.sequences[i] for i in train])
+    train, test = divided(loader(), *((3, 2) if tiny else (n_train, n_test)))
+    learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
+    rows = np.vstack(train.sequences)
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(deviation > 0, deviation, 1.0)
     leading = np.linalg.svd((rows - mean) / scale, full_matrices=False)[2][0] / scale
     learned = np.linalg.svd((rows - mean) @ learner.components_.T, full_matrices=False)[2][0]
     directions = {"principal": leading, "learned": learned @ learner.components_}
-    signals = {}
-    for kind, direction in directions.items():
-        spread = ((rows - mean) @ direction).std() or 1.0
-        signals[kind] = [(X - mean) @ direction / spread for X in data.sequences]
-    return {
-        "learner": learner,
-        "X": [data.sequences[i] for i in test],
-        "truths": [truths[i].tolist() for i in test],
-        "margin": margin,
-        "rate": rate,
-        "parts": {
-            part: {
-                "truths": [truths[i] for i in places],
-                **{kind: [some[i] for i in places] for kind, some in signals.items()},
-            }
-            for part, places in (("train", train), ("test", test))
-        },
-    }
+    parts: dict[str, Any] = {}
+    for part, data in (("train", train), ("test", test)):
+        parts[part] = {"truths": [ends[:-1] for ends in data.change_points]}
+        for kind, direction in directions.items():
+            spread = ((rows - mean) @ direction).std() or 1.0
+            parts[part][kind] = [(X - mean) @ direction / spread for X in data.sequences]
+    return {"learner": learner, "X": test.sequences, "margin": margin, "rate": rate, "parts": parts}
 
 
 def ours(one: dict[str, Any]) -> Row:
@@ -163,7 +147,10 @@ def ours(one: dict[str, Any]) -> Row:
         seconds += time.process_time() - begin
         found.append(changes + [(end, len(X)) for end in rest])
     rate = sum(map(len, one["X"])) / seconds
-    return {**scores(found, one["truths"], one["margin"]), "samples a second": round(rate)}
+    return {
+        **scores(found, one["parts"]["test"]["truths"], one["margin"]),
+        "samples a second": round(rate),
+    }
 
 
 def write(path: Path) -> None:

@@ -127,8 +127,13 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
 def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
     """Compose the configuration of a command line whose only arguments are ``groups``, which choose
     files. The result is cached, because composing takes half a second."""
+    return configuration(*groups, name=config_name)
+
+
+def configuration(*overrides: str, name: str = "config") -> DictConfig:
+    """Compose the configuration of a command line with these arguments."""
     with initialize_config_dir(CONFIGS, version_base="1.3"):
-        return compose(config_name, list(groups))
+        return compose(name, list(overrides))
 
 
 def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:

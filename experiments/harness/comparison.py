@@ -425,15 +425,12 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcome of the row "ours/one model", or else of the row "ours". If both rows are
-    missing, return the outcome with the least held-out loss among our methods. If there is no
-    method of ours, return the outcome with the least held-out loss among the methods with a
-    metric."""
+    missing, there is no method of ours; return the outcome with the least held-out loss among the
+    methods with a metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
         return chosen[0]
-    some = [outcome for outcome in outcomes if outcome.is_ours]
-    if not some:
-        some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
+    some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
     return min(some, key=lambda outcome: outcome.held_out())
 
 

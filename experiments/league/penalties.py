@@ -47,6 +47,9 @@ class Part:
     name: str
     data: PenaltyTargets
 
+    def select(self, indices: NDArray) -> Part:
+        return Part(self.name, self.data.select(indices))
+
 
 @dataclass(eq=False, repr=False)
 class PenaltyRegression(BaseEstimator):
@@ -132,18 +135,15 @@ class Penalties(Procedure):
         cases = []
         for name in self.config.sets or sets_here(self.config.n_sets):
             data, folds = load_dataset("penalties", set=name)
+            whole = Part(name, data)
             for fold in np.unique(folds)[: self.config.n_cases]:
                 train, test = (
-                    data.select(np.flatnonzero(m)) for m in (folds != fold, folds == fold)
+                    whole.select(np.flatnonzero(m)) for m in (folds != fold, folds == fold)
                 )
                 cutter = KFold(self.config.n_folds, shuffle=True, random_state=self.config.seed)
-                parts = [
-                    (Part(name, train.select(a)), Part(name, train.select(b)))
-                    for a, b in cutter.split(np.zeros(len(train)))
-                ]
-                cases.append(
-                    Case(f"{name}, fold {fold}", Part(name, train), Part(name, test), parts)
-                )
+                pairs = cutter.split(np.zeros(len(train.data)))
+                parts = [(train.select(a), train.select(b)) for a, b in pairs]
+                cases.append(Case(f"{name}, fold {fold}", train, test, parts))
         return cases
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:

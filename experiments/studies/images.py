@@ -52,16 +52,12 @@ from metriclearn.similarities import NodeLabels
 _logger = logging.getLogger(__name__)
 
 
-def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
-    """Compute the intersection over union of every true region with every predicted region."""
-    table = contingency_matrix(truth.ravel(), predicted.ravel())
-    return table / (table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table)
-
-
 def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
     """Compute the largest intersection over union of a predicted region with the true region of
     label 1."""
-    return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
+    table = contingency_matrix(truth.ravel(), predicted.ravel())
+    shares = table / (table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table)
+    return float(shares[np.unique(truth) == 1].max(initial=0.0))
 
 
 def weighted_loss(predicted: NDArray, truth: NDArray, balance: float) -> float:

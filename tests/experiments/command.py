@@ -8,11 +8,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from experiments.harness.choosing import compare
-from experiments.harness.command_line import CONFIGS, check_overrides, one_sentence
+from experiments.harness.command_line import check_overrides, configuration, one_sentence
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.harness.results import read_results
@@ -56,12 +55,6 @@ def _sentence(end: SystemExit) -> str:
     assert isinstance(message, str)
     assert "\n" not in message
     return message
-
-
-def configuration(*overrides: str) -> DictConfig:
-    """What a command line with these overrides runs."""
-    with initialize_config_dir(CONFIGS, version_base="1.3"):
-        return compose("config", list(overrides))
 
 
 def outcomes_of(

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.harness.command_line import one_sentence
+from experiments.harness.command_line import configuration, one_sentence
 from experiments.harness.comparison import load_sequences
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
@@ -27,7 +27,6 @@ from metriclearn.datasets import make_change_points, save_files
 from tests.experiments.command import (
     DATA_REASON,
     call,
-    configuration,
     failure,
     refusal,
     results_of,

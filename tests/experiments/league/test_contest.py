@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from experiments.harness.command_line import configuration
 from experiments.harness.default_code import is_older
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
@@ -37,7 +38,7 @@ from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from metriclearn.indices import partition_loss
 from metriclearn.problem.named_segments import NamedPartition
 from tests.datasets.made import texts as write_texts
-from tests.experiments.command import configuration, results_of
+from tests.experiments.command import results_of
 
 RNG = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 0], 30)

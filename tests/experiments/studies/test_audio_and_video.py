@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.command import DATA_REASON, configuration, results_of
+from experiments.harness.command_line import configuration
+from tests.experiments.command import DATA_REASON, results_of
 from tests.features.sounds import RATE, write_wave
 
 pytest.importorskip("av")

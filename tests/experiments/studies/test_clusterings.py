@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.harness.command_line import configuration
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.studies.clusterings import Clustering, Repeated, cases_of
 from metriclearn.baselines import Euclidean, RelevantComponents
 from metriclearn.datasets import LabeledTable, load_dataset
-from tests.experiments.command import configuration, outcomes_of, results_of
+from tests.experiments.command import outcomes_of, results_of
 
 
 def rows_of(table: LabeledTable) -> set[bytes]:

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.harness.command_line import configuration
 from experiments.harness.results import read_results
 from experiments.studies.copy_numbers import Neuroblastoma
-from tests.experiments.command import configuration, refusal, results_of
+from tests.experiments.command import refusal, results_of
 
 SMALL = ("tiny=true", "n_jobs=1", "n_folds=2", "max_segments=8")
 FEW = (*SMALL, *(f"~methods.{name}" for name in ("hermite", "shaped_hermite", "six", "linear")))
