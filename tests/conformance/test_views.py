@@ -40,6 +40,7 @@ VIEWS: dict[str, Any] = {
     "Metric": views.Metric(baselines.PrincipalComponents(2)),
     "Neighbors": Neighbors(3),
     "OwnScale": OwnScale(),
+    "OwnScale of a window": OwnScale(4),
     "Posteriors": Posteriors(LOGISTIC, context=2, n_folds=3),
     "Posteriors that memorize": Posteriors(
         DecisionTreeClassifier(random_state=0), context=0, n_folds=3
@@ -51,6 +52,7 @@ VIEWS: dict[str, Any] = {
     "Whiten": views.Whiten(),
     "Whiten, total": views.Whiten(0.5, 2, 1.0),
     "Windows": views.Windows((1, 4)),
+    "Windows with sides": views.Windows((1, 4), sides=True),
     "whitening behind gaps": Chain([LeaveOut(), views.Whiten()]),
     "posteriors over filled gaps": Chain([Fill(3), Posteriors(LOGISTIC, context=2, n_folds=3)]),
     "windows in one's own scale": Chain([OwnScale(), views.Windows((2, 5))]),

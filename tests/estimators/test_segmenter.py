@@ -151,6 +151,29 @@ def test_models_of_one_fit_answer_as_they_do_alone(twice, n_segments) -> None:
                     np.testing.assert_array_equal(one.names, other.names)
 
 
+def test_a_recording_left_out_is_weighed_by_the_others(consensus) -> None:
+    """Members are split in two, and each half is right where the other is not."""
+    table, halves = consensus.cross_fit_, ([*range(8, 81, 8)], [*range(5, 81, 15)])
+    camps = [ml.Partition(ends=np.array(ends)) for ends in halves]
+    answers = [dict.fromkeys(range(8), camps[c % 2]) for c in range(len(table.answers))]
+    first = table.parts.left_out[0]
+    truths = [camps[0] if i in first else camps[1] for i in range(8)]
+    _, _, found = replace(table, answers=tuple(answers), truths=truths).consensus(0.0)
+    assert all(found[i] == (camps[1] if i in first else camps[0]) for i in range(8))
+
+
+def test_no_boundary_more_or_less_is_a_better_compromise_for_a_recording_left_out() -> None:
+    """As for new recordings, a segment is worth what the agreement adds."""
+    uniform = ml.Segmenter(METRICS, combine="uniform", n_folds=2)
+    table = uniform.fit(DATA.sequences, DATA.labels).cross_fit_
+    for i, found in uniform.left_out_.items():
+        form = ConsensusForm([one[i] for one in table.answers], table.equal_shares())
+        form = form.shifted(uniform.agreement_.shift)
+        for t in range(1, 80):
+            other = np.setxor1d(found.change_points, [t])
+            assert form.at(ml.Partition(ends=other)) <= form.at(found) + 1e-9
+
+
 def test_shares_of_models(consensus) -> None:
     X = NEW.sequences[0]
     ends = consensus.predict_change_points(X)
@@ -182,6 +205,10 @@ def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path)
     certain = copy.copy(loaded)
     certain.rates_ = replace(loaded.rates_, distances=np.zeros_like(distances))
     assert np.all(np.concatenate(certain.boundary_probabilities(NEW.sequences)) == 1.0)
+    certain.rates_ = replace(loaded.rates_, distances=np.full_like(distances, 3.0))
+    for tolerance, rate in ((2, 0.0), (3, 1.0)):  # a boundary is true up to the tolerance
+        for X in (NEW.sequences, NEW.sequences[0]):
+            assert np.all(np.hstack(certain.boundary_probabilities(X, tolerance=tolerance)) == rate)
     # As many boundaries of some share as there are, of which some are true: their rate.
     for true in (30, 90):
         distances = np.zeros((100, 19))

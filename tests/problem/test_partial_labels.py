@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from metriclearn import PartialPartition, Partition, Region
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
+from metriclearn.problem.charges import charge
 from metriclearn.problem.partial_labels import fewest_changes, partial_labels_of
 from metriclearn.problem.regions import AT_MOST_ONE, KINDS
 from tests.exhaustive import all_segmentations, labels_of
@@ -97,6 +98,16 @@ def test_all_segmentations_that_agree(known) -> None:
     assert agreeing
     assert known.segmentation() in (None, *(agreeing if len(agreeing) == 1 else ()))
     assert fewest_changes(known) == min(partition.n_clusters for partition in agreeing) - 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(partial_partitions(8))
+def test_to_join_two_segments_costs_at_most_the_slack_between_them(known) -> None:
+    """Regions that overlap are missed together."""
+    table, slack, *_ = known.charges
+    for s, t, u in itertools.combinations(range(known.n_samples + 1), 3):
+        joined = charge(table, s, u) - charge(table, s, t) - charge(table, t, u)
+        assert joined <= slack[t] + 1e-12
 
 
 def test_full_labels_are_a_segmentation() -> None:

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import metriclearn as ml
 from metriclearn import views
@@ -30,6 +31,17 @@ def test_own_scale_removes_unit_and_offset() -> None:
     np.testing.assert_allclose(first[:, :2].std(axis=0), 1.0)
     np.testing.assert_array_equal(first[:, 2], 0.0)
     np.testing.assert_allclose(first, second, atol=1e-12)
+
+
+def test_own_scale_of_a_window_is_that_of_the_rows_up_to_the_present_one() -> None:
+    X = np.random.default_rng(0).normal(5.0, [1.0, 30.0, 1.0], (20, 3))
+    X[:, 2] = 0.1  # constant
+    (rows,) = views.OwnScale(4).fit_transform([X])
+    np.testing.assert_array_equal(rows[0], 0.0)
+    for t in range(1, 20):
+        window = X[max(0, t - 3) : t + 1, :2]
+        expected = (X[t, :2] - window.mean(axis=0)) / window.std(axis=0)
+        np.testing.assert_allclose(rows[t], [*expected, 0.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("T", [1, 2, 5, 40])
@@ -176,6 +188,15 @@ def test_expected_boundaries_step_at_boundaries() -> None:
             steps = np.diff(stairs)
             assert steps[np.array(near) - 1].sum() > 0.6 * steps.sum()
             assert stairs[-1] == pytest.approx(len(changes), rel=0.5)
+
+
+def test_boundaries_that_are_certain_are_steps_of_one() -> None:
+    """A classifier that has memorized where boundaries are gives each of them the height 1."""
+    y = np.arange(96) // 32
+    labels, tree = views.Labels([ml.Partition.from_runs(y)]), DecisionTreeClassifier()
+    X = [np.random.default_rng(0).normal(size=(96, 2)) + 9.0 * y[:, None]]
+    (stairs,) = views.ExpectedBoundaries(tree, 1, 1).fit(X, labels).transform(X)
+    np.testing.assert_allclose(stairs[[16, 48, 95], 0], [0.0, 1.0, 2.0])
 
 
 def test_filled_rows_are_interpolated() -> None:
