@@ -53,6 +53,19 @@ class Charges(NamedTuple):
     pieces: Pieces
     n_segments: int
 
+    @property
+    def rise(self) -> float:
+        """The most that one more change can add to the loss, at least 1.
+
+        It is 1 in a stretch, and 1 in each region with at most one change; these may overlap.
+        """
+        added = np.zeros(len(self.slack))
+        for start, ends in self.pieces.stretches:
+            added[start + 1 : ends[-1]] = 1.0
+        for region in self.pieces.regions:
+            added[region.start + 1 : region.stop] += region.kind.most == 1
+        return max(1.0, float(added.max()))
+
     def mirrored(self) -> Charges:
         """Return the same charges for the samples in reverse order."""
         T = len(self.slack) - 1

@@ -82,6 +82,16 @@ def random_tables(rng: np.random.Generator) -> tuple[list, list]:
     return X, knowns
 
 
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_one_segment_is_best_at_the_start_even_where_regions_overlap(kind) -> None:
+    """So the first cut does not fall with the penalty, and bounds it from above."""
+    regions = [(10, 90, kind), (60, 150, kind)]
+    known = [ml.PartialPartition(150, change_points=[5], regions=regions)] * 6
+    learner = ml.ChangePointMetricLearner()
+    problem = learner.stated(learner.read(DATA.sequences, known)).problem
+    assert problem.risk(problem.start).slope[-1] > 0.0
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("draw", [random_sequences, random_tables])
 @settings(max_examples=10, deadline=None)

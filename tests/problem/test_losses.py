@@ -9,7 +9,8 @@ from metriclearn import PartialPartition, Partition
 from metriclearn.oracles import best_penalty
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem import DenseForm, FrobeniusLoss, KnownLoss, LowRankForm
-from tests.exhaustive import all_partitions, equivalence_matrix
+from tests.exhaustive import all_partitions, all_segmentations, equivalence_matrix
+from tests.strategies import partial_partitions
 
 LOSS = FrobeniusLoss()
 
@@ -82,6 +83,17 @@ def test_loss_and_augmented_form_equal_the_dense_definition(rows) -> None:
         assert form.at(partition) + offset == pytest.approx(total, abs=1e-10)
         shifted = form.shifted(2.0).at(partition)
         assert shifted + offset == pytest.approx(total + 2 * partition.n_clusters, abs=1e-10)
+
+
+@settings(max_examples=100, deadline=None)
+@given(partial_partitions(7))
+def test_one_more_change_adds_no_more_than_the_rise(known) -> None:
+    loss, T = KnownLoss().squared_norm, known.n_samples
+    for ends in all_segmentations(T):
+        before = loss(Partition(ends=np.array(ends)), known)
+        for t in set(range(1, T)) - set(ends):
+            after = loss(Partition(ends=np.union1d(ends, [t])), known)
+            assert after - before <= known.charges.rise + 1e-12
 
 
 def test_projectors_equal_dense_ones_too() -> None:

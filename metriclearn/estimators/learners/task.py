@@ -229,7 +229,7 @@ class Task(ABC):
             gain = 1.0
             for truth in truths:
                 if (known := partial_labels_of(truth)) is not None:
-                    gain = max(gain, float(known.charges.slack.max()))
+                    gain = max(gain, known.charges.rise, float(known.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
         deviation = training.data.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)
