@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.tree import DecisionTreeClassifier
 
 import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
@@ -417,6 +418,18 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
         ml.Segmenter(METRICS).fit(data, y)
     with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
         ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
+
+
+def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:
+    """A classifier that has memorized its rows would need no penalty there."""
+    X, y = named_recordings(4, 0)
+    tree = ml.views.Posteriors(DecisionTreeClassifier(random_state=0), 0, 2)
+    codes = [np.searchsorted(CLASSES, one) for one in y]
+    labels = ml.views.Labels(list(map(ml.Partition.from_runs, y)), codes, CLASSES)
+    rows = clone(tree).fit_transform(X, labels)
+    penalty = Viterbi(tree).fit(X, y).penalty_
+    assert penalty == Viterbi(None).fit(rows, y).penalty_
+    assert penalty > Viterbi(None).fit(clone(tree).fit(X, labels).transform(X), y).penalty_
 
 
 def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:

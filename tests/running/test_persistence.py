@@ -95,6 +95,16 @@ def assert_same(mine: BaseEstimator, theirs: BaseEstimator) -> None:
     np.testing.assert_equal(contents(mine), contents(theirs))
 
 
+def test_what_two_parts_share_is_one_after_loading(tmp_path: Path) -> None:
+    """Whatever it holds itself."""
+    shared = ml.views.Chain([ml.views.OwnScale(), ml.views.Windows((2,))])
+    both = make_union(shared, StandardScaler(), shared).fit(XS[0])
+    loaded = ml.load(ml.save(both, tmp_path / "both.npz"))
+    first, _, last = (part for _, part in loaded.transformer_list)
+    assert first is last
+    np.testing.assert_array_equal(first.transform(XS[0]), shared.fit(XS[0]).transform(XS[0]))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_round_trip(case, tmp_path) -> None:
     unfitted, X, y = CASES[case]
