@@ -232,6 +232,18 @@ def test_max_delay_bounds_delay_and_memory() -> None:
     np.testing.assert_allclose(found, [5000, 5400], atol=30)
 
 
+def test_a_segment_keeps_its_mean_when_its_rows_are_forgotten() -> None:
+    """A step that does not pay is no change, however long ago its rows were."""
+    X = np.repeat([[0.0], [1.0], [2.0]], [300, 3000, 600], axis=0)
+    segmenter = segmenter_of(np.random.default_rng(0), 1, 1, 300.0)
+    segmenter.score_ = SegmentScore(np.eye(1), 300.0)
+    stream = segmenter.stream(max_delay=400)
+    with warnings.catch_warnings(action="ignore"):  # of the limit
+        ends, _ = streamed(stream, np.array_split(X, 390))
+    assert ends == segmenter.predict_change_points(X).tolist() == [3300, 3900]
+    assert len(stream.sums_) < 1700
+
+
 def test_max_delay_without_effect(learner) -> None:
     """As long as all is decided earlier, the result is exact and nothing is told."""
     X = levels(30, 100)

@@ -16,6 +16,7 @@ from metriclearn.oracles import ChangePoints, ConstrainedChangePoints
 from metriclearn.problem import LowRankForm
 from metriclearn.problem.charges import charge
 from metriclearn.problem.losses import ChargedForm, KnownLoss
+from metriclearn.problem.named_segments import NameScores
 from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
 from metriclearn.problem.regions import (
     AT_LEAST_ONE,
@@ -217,6 +218,17 @@ def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
             form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.5, 2.0, 10.0])))
             known = known if rng.random() < 0.5 else PartialPartition(T)
         assert_equals_unpruned(form, known, min_size)
+
+
+@pytest.mark.parametrize("costs", [None, np.zeros((1, 1))], ids=["plain", "states"])
+def test_a_start_waits_for_the_last_end_that_its_rival_may_not_have(costs) -> None:
+    """At 2 a change beats the start 0, but if 3 is a change, the region refuses one at 2."""
+    known = PartialPartition(5, regions=[Region(1, 4, AT_MOST_ONE)])
+    form = LowRankForm(np.array([[2.2], [0.0], [4.4], [-50.0], [-50.0]]), shift=-1.0)
+    names = None if costs is None else NameScores.of(np.zeros((5, 1)), None, costs)
+    assert best_by_enumeration(form, known, 1)[1] == {(3, 5)}
+    answer = ConstrainedChangePoints()(ChargedForm(form, names=names), None, known)
+    assert answer.change_points.tolist() == [3, 5]
 
 
 def test_zero_label_error_on_every_copy_number_profile() -> None:
