@@ -359,6 +359,8 @@ def test_rows_get_the_label_of_their_middle(segments: list[Segment], n_rows: int
     """The label of the segment around it, or of the nearest one; so do instants of ``covering``."""
     touching = [(0.0, 1.5, "a"), (1.5, 3.0, "b")]  # a middle on a boundary is in the later segment
     assert row_labels(touching, 3, 1.0).tolist() == ["a", "b", "b"]
+    far = [(0.0, 6.0, "a"), (10.0, 11.0, "b"), (12.0, 13.0, "c")]  # 11.5 is as near to both
+    assert "".join(row_labels(far, 13, 1.0)) == "aaaaaaaabbbbc"
     rate = n_rows / max(1.0, segments[-1][1] * 1.25)
     found = row_labels(segments, n_rows, rate).tolist()
     marked = row_labels(segments, n_rows, rate, gap="gap").tolist()

@@ -1,6 +1,7 @@
 """Data sets, labels, weights and parameters: which are fine, and what is refused in a sentence."""
 
 import contextlib
+import copy
 import re
 import warnings
 from collections.abc import Callable
@@ -493,6 +494,15 @@ USES: dict[str, Callable[[ml.ChangePointMetricLearner, Any], Any]] = {
 def test_bad_arguments_after_fitting(learner, use, argument, message) -> None:
     with assert_refused(message):
         USES[use](learner, argument)
+
+
+def test_as_many_segments_are_asked_for_as_the_smallest_size_allows(learner) -> None:
+    """It may be raised after the fit; one segment is always allowed."""
+    large, short = copy.copy(learner).set_params(min_size=50), XS[0][:10]
+    assert [len(np.unique(large.predict(XS[0], n_segments=K))) for K in (1, 2)] == [1, 2]
+    for X, K, most in ((XS[0], 3, 2), (short, 2, 1)):
+        with assert_refused(f"n_segments from 1 to {most} for the {len(X)} samples of data set 0"):
+            large.predict(X, n_segments=K)
 
 
 @pytest.mark.parametrize("use", USES)
