@@ -330,7 +330,7 @@ def row_labels(
         Rows per second.
     gap : str, optional
         Label of rows that are in no segment. By default, such a row gets the label of the nearest
-        segment in time.
+        segment in time, of two the earlier.
 
     Returns
     -------
@@ -368,7 +368,8 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     """Extend the segments so that they cover the time from 0 to ``end`` without gaps.
 
     A gap is divided in the middle, and neighbors with equal labels are joined. Every instant gets
-    the label that :func:`row_labels` would give to a row at this instant.
+    the label that :func:`row_labels` would give to a row at this instant, but for the very middle
+    of a gap: there the later segment begins, while a row gets the earlier label.
 
     Parameters
     ----------
