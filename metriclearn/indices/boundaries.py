@@ -338,9 +338,8 @@ def annotation_error(
         )
     start, end, least = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(3))
     most = np.array([math.inf if row[-1] is None else row[-1] for row in rows], dtype=float)
-    # start < c < end; without the maximum, a one-sample region on a change-point counts −1
+    # start < c < end
     count = np.searchsorted(ends, end, side="left") - np.searchsorted(ends, start, side="right")
-    count = np.maximum(count, 0)
     positives, negatives = int(np.sum(count > most)), int(np.sum(count < least))
     rate = (positives + negatives) / len(rows) if rows else 0.0
     return AnnotationError(rate, positives, negatives, len(rows))
