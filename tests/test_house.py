@@ -23,13 +23,13 @@ OPTIONS = {
 }
 # How tests assert without the statement; the last two are checks of other libraries.
 CHECKS = {"raises", "warns", "check", "check_estimator"}
-FREE_FOLDERS = {"metriclearn/indices", "experiments/benchmarks"}  # one file for each of many things
-# A file for each part of the problem, for each view and each learner.
+# One file for each of many things.
+FREE_FOLDERS = {"metriclearn/indices", "metriclearn/views", "experiments/benchmarks"}
+# A file for each part of the problem, and for each learner.
 LARGER_FOLDERS = {
     "metriclearn/estimators/learners": 15,
     "metriclearn/problem": 11,
     "metriclearn/running": 13,
-    "metriclearn/views": 15,
 }
 
 
@@ -97,7 +97,8 @@ def test_folders_hold_ten_files_at_most() -> None:
     folders = Counter(path.parent for path in FILES if path.name != "__init__.py")
     counts = {name_of(folder): count for folder, count in folders.items()}
     crowded = {name for name, count in counts.items() if count > LARGER_FOLDERS.get(name, 10)}
-    assert crowded <= FREE_FOLDERS
+    crowded -= FREE_FOLDERS
+    assert not crowded, f"divide {sorted(crowded)}, or add it to LARGER_FOLDERS with the reason"
 
 
 def test_no_two_files_of_the_package_share_a_name() -> None:

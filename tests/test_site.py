@@ -22,7 +22,9 @@ PACKAGES = [
     ".encoders",
     ".estimators",
     ".indices",
+    ".oracles",
     ".plots",
+    ".solvers",
     ".views",
 ]
 # a source of the idea: an equation, algorithm or section of the paper, or a year

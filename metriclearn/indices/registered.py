@@ -1,8 +1,9 @@
 """The list of indices of two partitions: what ``compare`` computes and what tests try.
 
-A file in this folder that decorates a function by ``@index`` adds an index. Nothing else has to be
-changed: ``compare`` computes the index, and the laws of ``tests/conformance/test_indices.py`` hold
-it to what the decorator says.
+A file in this folder that decorates a function by ``@index`` adds an index: ``compare`` computes
+it, and the laws of ``tests/conformance/test_indices.py`` hold it to what the decorator says. Its
+public name is a line of ``__init__.pyi``, and its table worked by hand is a row of
+``tests/indices/golden.json``.
 """
 
 from __future__ import annotations

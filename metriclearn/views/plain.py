@@ -93,8 +93,9 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     All methods take a list of recordings, or a single (T, P) array or data frame. For a single one,
     ``transform`` returns a single array. A subclass defines :meth:`rows`, and :attr:`reach` unless
-    it is (0, 0). A view that learns also defines ``fit``, which calls :meth:`begin` first. A view
-    that learns from labels defines ``fit_transform``, too.
+    it is (0, 0). A view that learns also defines ``fit``, which calls :meth:`begin` first. If its
+    rows would know the labels of training recordings, it sets ``held_out`` and defines
+    ``fit_transform``, too.
 
     See Also
     --------
@@ -113,6 +114,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     # Whether recordings may contain NaN.
     missing: ClassVar[bool] = False
+    # Whether training rows must come from a view fitted without the group of the recording.
+    held_out: ClassVar[bool] = False
     n_features_in_: int
 
     @property
