@@ -112,7 +112,8 @@ def is_returned(value: Any) -> bool:
 def test_reference_names_every_public_name_once() -> None:
     listed = [eval_name(name) for name in in_reference()]
     counts = {name: sum(value is other for other in listed) for name, value in PUBLIC.items()}
-    assert {name: count for name, count in counts.items() if count != 1} == {}
+    wrong = {name: count for name, count in counts.items() if count != 1}
+    assert not wrong, f"docs/reference.rst lists these names so many times: {wrong}"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -130,32 +131,36 @@ def test_page_lists_the_shape_of_every_array(name: str) -> None:
             entries(found.get(part, "")).items()]  # fmt: skip
     listed += [("Returns", text) for text in [found.get("Returns", "")] if text]
     arrays = [(key, text) for key, text in listed if re.search(r"\b(array|matrix)\b", text + key)]
-    assert [key for key, text in arrays if "(" not in text and "see" not in text] == []
+    missing = [key for key, text in arrays if "(" not in text and "see" not in text]
+    assert missing == [], f"{name} needs the shapes of {missing}"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_page_of_a_function_describes_its_result(name: str) -> None:
     nothing = inspect.signature(PAGES[name]).return_annotation in (None, "None")
-    assert nothing or sections(name).get("Returns", "").strip()
+    assert nothing or sections(name).get("Returns", "").strip(), f"{name} needs Returns"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_lists_errors(name: str) -> None:
     """Every page with parameters lists errors; tests/adversarial checks that they are complete."""
     if parameters(name) and not is_returned(PAGES[name]):
-        assert re.search(r"^\w*(Error|Exception).*\n +\S", sections(name).get("Raises", ""))
+        listed = re.search(r"^\w*(Error|Exception).*\n +\S", sections(name).get("Raises", ""))
+        assert listed, f"{name} needs a section Raises with an error, and when it is raised"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_names_a_source(name: str) -> None:
     """A page cites a publication, or links to a page that does."""
     found = sections(name)
-    assert {"References", "See Also"} & found.keys() or SOURCE.search(found[""])
+    cited = {"References", "See Also"} & found.keys() or SOURCE.search(found[""])
+    assert cited, f"{name} needs a section References or See Also"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_has_an_example_or_a_link_to_one(name: str) -> None:
-    assert ">>>" in sections(name).get("Examples", "") or name.rpartition(".")[2] in GALLERY
+    shown = ">>>" in sections(name).get("Examples", "") or name.rpartition(".")[2] in GALLERY
+    assert shown, f"{name} needs a section Examples, or an example in docs/gallery"
 
 
 def test_release_has_one_version() -> None:
