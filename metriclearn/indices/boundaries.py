@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Real, needs
+from metriclearn.running.parameters import Real, needs, real_array
 
 Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
+_TOLERANCE = Real()
 
 
 class PrecisionRecall(NamedTuple):
@@ -364,7 +365,7 @@ def match(a: NDArray, b: NDArray, tolerance: float) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        If a point is not a number.
+        If a point is not a number, or the tolerance is below 0.
 
     See Also
     --------
@@ -379,8 +380,8 @@ def match(a: NDArray, b: NDArray, tolerance: float) -> NDArray[np.int64]:
     """
     from metriclearn.indices.kernels import matched
 
-    places = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    return matched(*places, float(tolerance))
+    _TOLERANCE.check("match", "tolerance", tolerance)
+    return matched(_places("match", "a", a), _places("match", "b", b), float(tolerance))
 
 
 def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_]:
@@ -398,8 +399,8 @@ def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_
 
     Raises
     ------
-    TypeError
-        If a place is not a number.
+    ValueError
+        If a place is not a number, or the tolerance is below 0.
 
     See Also
     --------
@@ -412,7 +413,14 @@ def near(places: NDArray, others: NDArray, tolerance: float) -> NDArray[np.bool_
     >>> near(np.array([50, 70]), np.array([48, 53]), 10).tolist()
     [True, False]
     """
-    return distances(places, others) <= tolerance
+    _TOLERANCE.check("near", "tolerance", tolerance)
+    found = distances(_places("near", "places", places), _places("near", "others", others))
+    return found <= tolerance
+
+
+def _places(who: str, name: str, values: NDArray) -> NDArray[np.float64]:
+    """Read positions, of which there may be none."""
+    return real_array(who, name, values, 1, allow=("empty",))
 
 
 def distances(places: NDArray, others: NDArray) -> NDArray:

@@ -162,6 +162,12 @@ GOOD: dict[str, Any] = {
     "Chain.views": [ml.views.OwnScale()],
     "Union.views": [ml.views.OwnScale()],
     **dict.fromkeys(("Whiten.y", "Metric.y", "Posteriors.y", "ExpectedBoundaries.y"), _READ),
+    "Windows.y": _READ,
+    "near.places": np.array([4.0, 8.0]),
+    "near.others": np.array([5.0, 9.0]),
+    "match.a": np.array([4.0, 8.0]),
+    "match.b": np.array([5.0, 9.0]),
+    "default_members.classes": np.arange(3),
     **dict.fromkeys(("Posteriors.classifier", "ExpectedBoundaries.classifier"), GaussianNB()),
     "change_times.frame": np.arange(12.0),
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
@@ -258,7 +264,9 @@ def packages() -> list[ModuleType]:
     return modules
 
 
-_CHECKED = {"center", "check_squares", "fewest_changes"}  # their arguments were checked
+# Their arguments were checked.
+_CHECKED = {"center", "check_squares", "fewest_changes", "discriminant"}
+_CHECKED |= {"ChargedForm", "PartialNames"}
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier
@@ -15,7 +15,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.selection.fits import Member
-from metriclearn.running.parameters import Needs
+from metriclearn.running.parameters import SWITCH, Needs, OneOf, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.chain import Chain
@@ -35,11 +35,12 @@ _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
 _FEW = 40  # with more columns, windows are for classifiers only
 
 
+@needs
 def default_members(
     classes: NDArray | None = None,
-    n_features: int = 1,
-    alone: bool = False,
-    window: int | None = None,
+    n_features: Annotated[int, Whole(1)] = 1,
+    alone: Annotated[bool, SWITCH] = False,
+    window: Annotated[int | None, OneOf(None, Whole(2))] = None,
 ) -> dict[str, list[Member]]:
     """Return the members that a Segmenter fits if none are given.
 
@@ -61,8 +62,8 @@ def default_members(
 
     Raises
     ------
-    TypeError
-        If ``n_features`` is not a number.
+    ValueError
+        For arguments that cannot be used.
 
     See Also
     --------
