@@ -60,6 +60,7 @@ VIEWS: dict[str, Any] = {
     "columns, then whitened": Chain([views.Columns(0, 2), views.Whiten()]),
     "posteriors and columns": Union([Posteriors(LOGISTIC, 2, 3), views.Columns(0, 2)]),
     "two linear views": Union([views.Whiten(), views.Columns(0, 2)]),
+    "rows left out twice": Chain([LeaveOut(), LeaveOut()]),
     "known rows twice": Union([LeaveOut(), Chain([LeaveOut(), views.Columns(0, 1)])]),
 }
 EACH = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)

@@ -361,6 +361,9 @@ def test_rows_get_the_label_of_their_middle(segments: list[Segment], n_rows: int
     assert row_labels(touching, 3, 1.0).tolist() == ["a", "b", "b"]
     far = [(0.0, 6.0, "a"), (10.0, 11.0, "b"), (12.0, 13.0, "c")]  # 11.5 is as near to both
     assert "".join(row_labels(far, 13, 1.0)) == "aaaaaaaabbbbc"
+    over = [(0.0, 4.0, "a"), (3.0, 6.0, "b")]  # the later one counts
+    assert "".join(row_labels(over, 6, 1.0)) == "aaabbb"
+    assert covering(over, 6.0) == [(0.0, 3.0, "a"), (3.0, 6.0, "b")]
     rate = n_rows / max(1.0, segments[-1][1] * 1.25)
     found = row_labels(segments, n_rows, rate).tolist()
     marked = row_labels(segments, n_rows, rate, gap="gap").tolist()

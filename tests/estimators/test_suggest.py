@@ -58,6 +58,15 @@ def test_all_that_is_open_is_asked_for_in_the_end(recordings, strategy):
     assert suggest(recordings.sequences, recordings.labels, length=20, strategy=strategy) == []
 
 
+def test_a_stretch_may_be_the_last_but_never_a_single_sample(recordings) -> None:
+    X = recordings.sequences[0][:41]
+    random = [suggest(X, length=40, strategy="random", random_state=s)[0] for s in range(20)]
+    assert {(start, stop) for _, start, stop, _ in random} == {(0, 40), (1, 41)}
+    for strategy in STRATEGIES:
+        found = suggest(X, length=20, n=9, strategy=strategy)
+        assert min(stop - start for _, start, stop, _ in found) >= 2
+
+
 def test_leftmost_follows_the_gaps(recordings):
     known = partly(recordings, (0, 0, 70), (2, 30, 100))
     left = suggest(recordings.sequences, known, length=50, n=3, strategy="leftmost")

@@ -94,13 +94,16 @@ def test_each_is_the_transformer_of_all_rows() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_whitened_rows_are_white_within_segments() -> None:
-    rows = views.Whiten(shrinkage=0.0).fit_transform(DATA.sequences, LABELS)
+@pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
+def test_whitened_rows_are_white_within_segments(between: float) -> None:
+    """And so are they with the given part of the covariance between segments."""
+    rows = views.Whiten(0.0, between=between).fit_transform(DATA.sequences, LABELS)
     residuals = np.vstack([Z - P.project(Z) for Z, P in zip(rows, LABELS.partitions)])
-    np.testing.assert_allclose(residuals.T @ residuals / len(residuals), np.eye(4), atol=1e-8)
-    total = np.vstack([Z - Z.mean(axis=0) for Z in rows])
-    variances = np.diag(total.T @ total)
-    assert (np.diff(variances) <= 0).all()
+    within = residuals.T @ residuals / len(residuals)
+    centered = np.vstack([Z - Z.mean(axis=0) for Z in rows])
+    total = centered.T @ centered / len(centered)
+    np.testing.assert_allclose(within + between * (total - within), np.eye(4), atol=1e-8)
+    assert (np.diff(np.diag(total)) <= 1e-8).all()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e60, 1e-80])
