@@ -432,6 +432,23 @@ def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:
     assert penalty > Viterbi(None).fit(clone(tree).fit(X, labels).transform(X), y).penalty_
 
 
+@pytest.mark.parametrize("transitions", [False, True])
+def test_a_penalty_in_variances_is_so_many_variances_of_the_recording(transitions) -> None:
+    """Scores of names, and costs of transitions, stay as they are."""
+    X, y = named_recordings(4, 0)
+    learner = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1), transitions=transitions)
+    score, found = learner.fit(X, y).score_, []
+    for x in X:
+        Z = (x - x.mean(axis=0)) @ score.components.T
+        for penalty in (0.1, 1.0, 3.0, 10.0):
+            one = score.at(penalty, "variance").segment(x)
+            other = score.at(penalty * np.sum(Z**2) / len(x)).segment(x)
+            np.testing.assert_array_equal(one.change_points, other.change_points)
+            np.testing.assert_array_equal(one.names, other.names)
+            found.append(one.n_clusters)
+    assert len(set(found)) > 2
+
+
 def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
     """A constant in all columns does not matter, even if exp of the column is 0."""
     y = named_recordings(2, 0)[1]

@@ -114,6 +114,7 @@ def test_round_trip(case, tmp_path) -> None:
     loaded = ml.load(path)
     assert_same(loaded, learner)
     assert vars(learner).keys() - vars(loaded).keys() <= {*LEFT_OUT}
+    assert not {*LEFT_OUT} & vars(loaded).keys()
     if getattr(learner, "penalty_", 0.0) is not None:
         use = "predict" if hasattr(learner, "predict") else "transform"
         np.testing.assert_equal(getattr(loaded, use)(X), getattr(learner, use)(X))

@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -171,6 +172,18 @@ def test_posteriors_come_from_models_of_other_groups(groups) -> None:
     np.testing.assert_array_equal(rows, expected)
     mean = np.mean([model.predict_proba(windows[0]) for model in view.models_], axis=0)
     np.testing.assert_array_equal(view.transform(X)[0], np.log(np.maximum(mean, 1e-3)))
+
+
+def test_a_classifier_reads_a_recording_of_weight_two_twice() -> None:
+    X, codes = DATA.sequences[:3], [np.minimum(y, 2) for y in DATA.labels[:3]]
+    partitions, classes = list(map(ml.Partition.from_runs, codes)), np.arange(3)
+    weights = np.array([2.0, 1.0, 1.0])
+    weighted = views.Labels(partitions, codes, classes, weights)
+    twice = views.Labels([partitions[0], *partitions], [codes[0], *codes], classes)
+    view = views.Posteriors(GaussianNB(), 1, 1)
+    expected = view.fit([X[0], *X], twice).transform(X)
+    for rows, theirs in zip(view.fit(X, weighted).transform(X), expected):
+        np.testing.assert_allclose(rows, theirs, atol=1e-6)
 
 
 def test_expected_boundaries_step_at_boundaries() -> None:
