@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import cvxpy
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.estimators import Viterbi
+from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import with_constant
 from metriclearn.indices import partition_loss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
@@ -471,3 +473,14 @@ def test_a_weight_of_two_is_the_recording_twice() -> None:
     np.testing.assert_allclose(windows[0].deviation, windows[1].deviation)
     objectives = [one.solution_.objective for one in (twice, weighted)]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
+
+
+def test_names_that_are_always_right_are_as_certain_as_their_number_allows() -> None:
+    """With one more sample that has both names by halves, (n + 1/2) of n + 1 samples are right."""
+    weights = SimpleNamespace(classes=np.array([0, 1]))
+    for n_segments, size in ((2, 5), (10, 10)):
+        right = np.arange(n_segments) % 2
+        scores, sizes = 3.0 * np.eye(2)[right], np.full(n_segments, size)
+        known = NameCalibration.learn([(scores, sizes)], [np.repeat(right, size)], weights)
+        found, n = known.of(scores, sizes)[np.arange(n_segments), right], n_segments * size
+        np.testing.assert_allclose(found, (n + 0.5) / (n + 1), atol=1e-4)

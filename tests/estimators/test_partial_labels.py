@@ -82,6 +82,22 @@ def random_tables(rng: np.random.Generator) -> tuple[list, list]:
     return X, knowns
 
 
+def test_labeled_parts_share_the_weight_of_their_recording() -> None:
+    """In proportion to their lengths, whatever the number of parts."""
+    known = [ml.PartialPartition(150, change_points=[5])] * 2
+    spans, weights = [[(0, 10), (20, 50)], [(0, 40)]], []
+
+    def cut(array, _):
+        return [(array[a:b], ml.Partition(ends=np.array([5, b - a]))) for a, b in spans.pop(0)]
+
+    def fit(pieces, labels, given):
+        weights.extend(given)
+        return np.eye(12)
+
+    ml.estimators.KnownStart().components(DATA.sequences[:2], known, fit, cut)
+    np.testing.assert_allclose(weights, [0.25, 0.75, 1.0])
+
+
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_one_segment_is_best_at_the_start_even_where_regions_overlap(kind) -> None:
     """So the first cut does not fall with the penalty, and bounds it from above."""

@@ -153,6 +153,9 @@ def test_rows_that_are_held_out_do_not_know_their_labels(view: Any, groups: list
         return PartViews(view, parts, given, known)
 
     before = rows(codes)
+    for k, places in enumerate(parts):
+        for i, seen in zip(places.tolist(), before.training(k)):
+            np.testing.assert_array_equal(before.known_rows(k, i), seen)
     for g in set(groups):
         here = [i for i, group in enumerate(groups) if group == g]
         shuffled = [rng.permutation(one) if i in here else one for i, one in enumerate(codes)]

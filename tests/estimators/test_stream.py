@@ -284,6 +284,19 @@ def test_feature_penalty_of_a_known_number_of_samples(features) -> None:
         assert streamed(learner.stream(), chunks_of(rng, X))[0] == batch
 
 
+def test_a_score_reads_the_neighbors_of_the_neighbors_of_its_view() -> None:
+    """A changed row changes what is read of the rows in reach, and of no others."""
+    view, emissions = ml.views.Windows((2,)), ml.views.Neighbors(3)
+    learner = ml.NamedSegmentLearner(emissions=emissions, view=view, verbose=False)
+    names = [labels % 2 for labels in DATA.labels]
+    score, x = learner.fit(DATA.sequences, names).score_, DATA.sequences[0].copy()
+    before = score.read(x).names
+    x[50] += 9.0
+    touched = np.flatnonzero((score.read(x).names != before).any(axis=1))
+    assert score.reach == (5, 5)
+    assert (touched.min(), touched.max()) == (45, 55)
+
+
 def test_viterbi() -> None:
     """Viterbi smoothing is the same recursion, without a metric."""
     rng = np.random.default_rng(4)
