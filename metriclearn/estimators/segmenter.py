@@ -127,9 +127,10 @@ class Segmenter(AgreementSegmenter):
     names of segments. With ``combine="best"``, a single model is chosen instead, whose metric can
     be looked at.
 
-    If nothing can be left out, because there is a single group, one whitened learner is fitted, or
-    the given members; a warning says so. The ``min_size`` of a member holds for its own answers,
-    not for the compromise.
+    With a single group, its recordings are left out one at a time, and with a single recording, a
+    part of its labels at a time; a warning says so. If a single boundary is labeled, nothing can be
+    left out, and one whitened learner is fitted, or the given members. The ``min_size`` of a member
+    holds for its own answers, not for the compromise.
 
     Parameters
     ----------
@@ -190,7 +191,7 @@ class Segmenter(AgreementSegmenter):
     learner_ : fitted learner or None
         The model, if there is only one. Its metric can be looked at.
     cross_fit_ : CrossFit or None
-        Candidates × recordings, with the loss of each. It is not saved. None with a single group.
+        Candidates × recordings, with the loss of each. Not saved. None with a single boundary.
     left_out_ : mapping of int to Partition
         For every recording that was left out, the answer of models that were fitted without it. The
         mapping is not saved.
@@ -300,10 +301,15 @@ class Segmenter(AgreementSegmenter):
                 stacklevel=2,
             )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
-        if len(np.unique(given.groups[_used(given)])) < 2:
+        used = _used(given)
+        divided: Given | None = given
+        if len(np.unique(given.groups[used])) < 2:
+            divided = given.divided(used, self.n_folds) if len(used) else None
+            fitted._note_one_group(len(used), divided)
+        if divided is None:
             fitted._fit_alone(given)
         else:
-            fitted._fit_parts(given)
+            fitted._fit_parts(divided)
         if fitted.classes_ is None and self.names is not False:
             fitted.row_names_ = _row_names(given)
         if not varies.all():
@@ -396,6 +402,17 @@ class Segmenter(AgreementSegmenter):
         )
         return LeaveOut()
 
+    def _note_one_group(self, n: int, divided: Given | None) -> None:
+        """Warn that nothing is known about other groups."""
+        what = "other recordings of this group" if n > 1 else "other parts of this recording"
+        if divided is None:
+            what = "nothing, because a single boundary is labeled"
+        warnings.warn(
+            f"{type(self).__name__} was given labels of one group, so it is checked on {what}; its "
+            "quality on other groups is not known. Label recordings of another group.",
+            stacklevel=3,
+        )
+
     def _fit_alone(self, given: Given) -> None:
         """Fit one learner, or all members with equal weights, to all recordings."""
         members = self._members(given, None)
@@ -403,12 +420,6 @@ class Segmenter(AgreementSegmenter):
             members = [Member("whitened", WhitenedMetricLearner(retune=True))]
         if self.combine == "best":
             members = members[:1]
-        what = "one whitened metric" if self.members is None else counted(len(members), "member")
-        warnings.warn(
-            f"{type(self).__name__} was given a single group, so nothing can be left out: it "
-            f"learns {what}, whose quality is not known; label recordings of another group.",
-            stacklevel=3,
-        )
         models = []
         for member in members:
             quiet = {"verbose": self.verbose} if "verbose" in member.learner.get_params() else {}

@@ -110,15 +110,31 @@ def test_what_cannot_be_divided_is_told(arguments, sentence) -> None:
         chosen(*arguments)
 
 
-def test_a_single_group_has_one_whitened_metric_and_says_so() -> None:
-    for data in ((XS[0], YS[0]), (XS, YS, np.zeros(len(XS)))):
-        with pytest.warns(UserWarning, match="given a single group, so nothing can be left out"):
+@pytest.mark.parametrize("groups", [None, np.zeros(len(XS))])
+def test_a_single_group_is_divided_and_says_so(groups) -> None:
+    """A single recording by its labels, several ones of a group by recordings."""
+    X, y, where = (XS[0], YS[0], "parts") if groups is None else (XS, YS, "recordings")
+    members = {"metric": [ml.ChangePointMetricLearner()]}
+    with pytest.warns(UserWarning, match=f"of one group, so it is checked on other {where}"):
+        found = ml.Segmenter(members, n_folds=3, verbose=False).fit(X, y, groups)
+    kept = [truth.pieces.stretches for truth in found.cross_fit_.truths[: 3 * (groups is None)]]
+    assert [stretches[0][0] for stretches in kept] == sorted({one[0][0] for one in kept})
+    assert np.isfinite(found.cross_fit_.losses).all()
+    assert len(found.cross_fit_.parts.left_out) == 3
+    assert found.predict_change_points(XS[1])[-1] == len(XS[1])
+
+
+def test_a_single_boundary_has_one_whitened_metric_and_says_so() -> None:
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], 20)
+    X, other = (rng.normal(size=(n, 1)) + 9.0 * (np.arange(n) // 20 % 2)[:, None] for n in (40, 80))
+    for data in ((X, y), ([X], [y], [0])):
+        with pytest.warns(UserWarning, match="of one group, so it is checked on nothing"):
             alone = ml.Segmenter(verbose=False).fit(*data)
         assert isinstance(alone.learner_, ml.WhitenedMetricLearner)
         assert alone.cross_fit_ is None
-        found = alone.predict_change_points(XS[1])
-        np.testing.assert_array_equal(found, alone.learner_.predict_change_points(XS[1]))
+        assert alone.predict_change_points(other).tolist() == [20, 40, 60, 80]
         with pytest.raises(ValueError, match="call calibrate with labeled recordings"):
-            alone.boundary_probabilities(XS[1])
-        rates = alone.calibrate(XS, YS).boundary_probabilities(XS[1], tolerance=3)
-        assert len(rates) == len(found) - 1
+            alone.boundary_probabilities(other)
+        truth = [np.arange(80) // 20]
+        rates = alone.calibrate([other], truth).boundary_probabilities(other, tolerance=3)
+        assert len(rates) == 3

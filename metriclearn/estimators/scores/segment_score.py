@@ -311,6 +311,7 @@ def tuned_penalty(
     parts: Sequence[tuple[Sequence[NDArray], Sequence[Any]]],
     unit: str | None = None,
     seen: Sequence[Sequence[dict[Any, NDArray]]] | None = None,
+    miscount: float = 0.0,
 ) -> tuple[float, float]:
     """Find the penalty with the least mean loss, for scores that have the same penalty.
 
@@ -329,6 +330,8 @@ def tuned_penalty(
         The unit of the penalty.
     seen : sequence of sequences of dict, optional
         For each recording of each part, the rows that views have computed.
+    miscount : float
+        The weight of the expected error in the number of changes in unlabeled parts.
 
     Returns
     -------
@@ -354,4 +357,4 @@ def tuned_penalty(
             "but all are shorter; pass others."
         )
     refuse_unlabeled(who, known)
-    return best_penalty(forms, known, min_size=min_size)
+    return best_penalty(forms, known, min_size=min_size, miscount=miscount)

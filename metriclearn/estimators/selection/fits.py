@@ -6,7 +6,8 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -18,12 +19,14 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import sample_labels
+from metriclearn.estimators.labelings import read_labelings, sample_labels
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.progress import share_done
 from metriclearn.views.gaps import Labels, restriction
 from metriclearn.views.plain import FittedViews
-from metriclearn.views.windows import typical_length
+from metriclearn.views.windows import known_stretches, typical_length
 
 _ENOUGH = 8000  # rows that determine a metric: thinned recordings keep at least that many
 
@@ -91,6 +94,35 @@ class Given(NamedTuple):
             names = sample_labels(self.labels[i], len(self.data.arrays[i]))
             found.append(restriction(self.truths[i], rows) if names is None else names[rows])
         return found
+
+    def divided(self, places: NDArray[np.int64], n_parts: int) -> Given | None:
+        """Return the same with recordings of one group as groups of their own.
+
+        A single recording becomes one for each part. Every part has all rows, but only the labels
+        of a stretch with its share of the boundaries. Returns None if there is a single boundary.
+        """
+        if len(places) > 1:
+            return self._replace(groups=np.arange(len(self.groups)))
+        i, T = int(places[0]), len(self.data.arrays[places[0]])
+        truth, names = self.truths[i], sample_labels(self.labels[i], T)
+        ends = np.concatenate([ends[:-1] for _, ends in known_stretches(truth)])
+        n = min(n_parts, len(ends))
+        if n < 2:
+            return None
+        after = np.arange(1, n) * len(ends) // n
+        cuts = np.concatenate([[0], (ends[after - 1] + ends[after]) // 2, [T]])
+        known = PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
+        labels: list[Any] = []
+        for start, stop in pairwise(cuts.tolist()):
+            if names is None:
+                inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
+                labels.append(PartialPartition(T, regions=inside))
+            else:
+                labels.append(np.full(T, -1, dtype=object))
+                labels[-1][start:stop] = names[start:stop]
+        data = replace(self.data, arrays=[self.data.arrays[i]] * n)
+        truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
+        return Given(data, labels, list(truths), np.arange(n), self.numbered)
 
 
 @dataclass(frozen=True)
