@@ -466,8 +466,7 @@ class Segmenter(AgreementSegmenter):
             self._know(table, given.truths, answers, np.ones(1))
         else:
             self._combine(table, loss)
-        if all(isinstance(truth, Partition) for truth in given.truths):
-            self._validate(given, parts)
+        self._validate(given, parts)
 
     def _combine(self, table: CrossFit, name_loss: float) -> None:
         """Compute the weights of models on the recordings left out."""
@@ -593,7 +592,7 @@ class Segmenter(AgreementSegmenter):
             1 / self.rows_per_second,
             self.tolerance,
         )
-        if found.loss >= found.one_segment:
+        if found is not None and found.loss >= found.one_segment:
             warnings.warn(
                 f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
                 f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "

@@ -522,3 +522,20 @@ def test_columns_in_another_order_are_refused_at_any_rate() -> None:
         assert_refused("feature names it was fitted with"),
     ):
         segmenter.segments(twice[list("bacdef")], times)
+
+
+def test_labeled_stretches_are_validated() -> None:
+    """Of partly labeled recordings, the loss is that of labeled stretches, as in KnownLoss."""
+    X, y = named_recordings(6, 0)
+    masked = [np.array(one, dtype=object) for one in y]
+    for k, one in enumerate(masked):
+        one[: 3 * k] = -1
+    segmenter = ml.Segmenter(METRICS, n_folds=3, verbose=False).fit(X, masked)
+    truths = [ml.PartialPartition(len(one), one) for one in masked]
+    losses = [
+        ml.problem.KnownLoss().squared_norm(segmenter.left_out_[i], truths[i]) for i in range(6)
+    ]
+    found = segmenter.validation_
+    assert found.loss == pytest.approx(np.mean(losses))
+    whole = [ml.Partition.from_runs(one[one != -1]).n_clusters - 1 for one in masked]
+    assert (found.boundaries, found.one_segment) == (sum(whole), np.mean(whole))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,15 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.views.windows import known_stretches
 
 
 @dataclass(frozen=True)
 class Validation:
     """Mean losses ‖M − N‖²_F and boundaries of recordings that were left out.
 
-    Each recording is segmented by models that were fitted without it. Only penalties and the power
-    of the weights were tuned on recordings left out. The length and the penalty of the baselines
-    are tuned on other recordings.
+    Each recording is segmented by models that were fitted without it. Only penalties were tuned on
+    recordings left out. The length and the penalty of the baselines are tuned on other recordings.
 
     Attributes
     ----------
@@ -90,15 +91,38 @@ def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
     return sorted(found, key=lambda one: (-one.weight, one.loss))
 
 
+def labeled_stretches(
+    found: Mapping[int, Partition], truths: Sequence[Any], arrays: Sequence[NDArray], parts: Parts
+) -> tuple[dict[int, Partition], list[Partition], list[NDArray], Parts]:
+    """Return the same of the labeled stretches of recordings, each as a recording of its own."""
+    answers: dict[int, Partition] = {}
+    known: list[Partition] = []
+    rows: list[NDArray] = []
+    owners: list[int] = []
+    for i, N in sorted(found.items()):
+        for start, ends in known_stretches(truths[i]):
+            stop, cuts = int(ends[-1]), N.change_points
+            inside = cuts[(start < cuts) & (cuts < stop)]
+            answers[len(known)] = Partition.from_change_points(np.append(inside, stop) - start)
+            known.append(Partition.from_change_points(ends - start))
+            rows.append(arrays[i][start:stop])
+            owners.append(i)
+    folds = [np.flatnonzero(np.isin(owners, some)) for some in parts.left_out]
+    return answers, known, rows, Parts(folds, parts.groups[owners])
+
+
 def validation_of(
     found: Mapping[int, Partition],
-    truths: Sequence[Partition],
+    truths: Sequence[Any],
     arrays: Sequence[NDArray],
     parts: Parts,
     step: float,
     tolerance: float | None,
-) -> Validation:
+) -> Validation | None:
     """Evaluate answers for recordings left out, and simple baselines on the same parts.
+
+    Of partly labeled recordings, labeled stretches count, each as a recording. Returns None if less
+    than two parts have labeled stretches.
 
     Parameters
     ----------
@@ -113,6 +137,10 @@ def validation_of(
         In seconds; by default a tenth of the median length of labeled segments, but at least one
         row.
     """
+    if not all(isinstance(truth, Partition) for truth in truths):
+        found, truths, arrays, parts = labeled_stretches(found, truths, arrays, parts)
+        if sum(map(len, parts.left_out)) == max(map(len, parts.left_out)):
+            return None
     if tolerance is None:
         sizes = np.concatenate([truth.sizes for truth in truths])
         tolerance = typical_tolerance(sizes * step, step)
