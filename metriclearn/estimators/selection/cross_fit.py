@@ -508,7 +508,7 @@ def fitted_table(
     labels = Labels(given.truths, codes, classes)
     members = thinned(members, given, parts)
     with runner.bar(members, len(parts)) as bar:
-        for group in by_view(members):
+        for group in by_view(members, runner.seconds is not None):
             views = PartViews(group[0].view, parts, given, labels)
             try:
                 kept, models, missing, seconds = runner.run(group, views, bar, table is None)
