@@ -35,7 +35,8 @@ _CONTEXT = 24  # rows of context around labeled stretches, also used for learnin
 _N_SUGGESTED = 5
 _JUDGED = 20.0  # longest stretch, in seconds, that a person judges at once
 _CALIBRATED = 20  # held-out boundaries that probabilities need
-_N_FOLDS = 3
+_FEW_STRETCHES = 5  # up to so many, each is held out alone; more are held out in three parts
+_FEWEST = 3  # boundaries in labeled stretches, so that some can be held out
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _FEW_CHANGES = 40
 _SOLVER = BundleDual(tolerance=1e-2)
@@ -207,6 +208,14 @@ class _Trial:
         self.check += check
 
     @property
+    def gain(self) -> float:
+        """How much smaller ‖M − N‖² is, in total, than for one segment in each stretch.
+
+        For one segment, it is the number of boundaries in the stretch.
+        """
+        return self.check.agreed + self.check.missed - self.squares
+
+    @property
     def loss(self) -> float:
         """How much the predictions differ from the labels. Two trials are compared by this loss.
 
@@ -222,7 +231,9 @@ class _Trial:
 class Group:
     """Recordings with the same features, the model learned from them, and its validation.
 
-    The metric of the model is the best metric that was found in ``patience`` seconds.
+    The metric of the model is the best metric that was found in ``patience`` seconds. ``missing``
+    is an estimate of how many more boundaries need labels until the model is better than one
+    segment; from then on, its segments are shown.
     """
 
     recordings: list[Recording]
@@ -230,6 +241,12 @@ class Group:
     calibration: Calibration | None = None
     checked: Check | None = None
     patience: float = _PATIENCE
+    missing: int = _FEWEST
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the model was better than one segment on stretches that it had not learned."""
+        return self.model is not None and not self.missing
 
     @property
     def tolerance(self) -> int:
@@ -294,23 +311,28 @@ class Group:
         """Compare labeled stretches with predictions by models that were not trained on them.
 
         Two variants are compared. In one of them, names influence where boundaries are found. From
-        then on, the model of the group uses the better variant.
+        then on, the model of the group uses the better variant, and is shown if this variant has a
+        smaller loss than one segment. If not, ``missing`` is the number of further boundaries that
+        it would have to find exactly, each of which lowers its loss by one against one segment.
+        More labels also improve the model, so ``missing`` is at most the number of known boundaries.
         """
         self.checked = self.calibration = None
         every = [
             Stretch(i, slice(first, int(ends[-1])), Partition(ends=ends - first))
             for i, partial in enumerate(given.partial)
-            for start, stretch in partial.pieces.stretches
-            for first, ends in _divided(start, stretch)
+            for first, ends in chain.from_iterable(starmap(_divided, partial.pieces.stretches))
             if ends[-1] - first > 2
         ]
         stretches = _some(every, [one.truth.n_samples for one in every])
+        n_known = sum(one.truth.n_clusters - 1 for one in stretches)
+        self.missing = max(_FEWEST - n_known, 1)
         if self.model is None or len(stretches) < 2:
             return
         features = [self.recordings[one.recording].features[one.rows] for one in stretches]
         labels = np.array([*given.names, ""])  # −1, no label, is the last
         apart, joint = _Trial(), _Trial()
-        for rest, left in KFold(min(_N_FOLDS, len(stretches))).split(stretches):
+        n_folds = len(stretches) if len(stretches) <= _FEW_STRETCHES else 3
+        for rest, left in KFold(n_folds).split(stretches):
             learner = _fitted([(features[i], stretches[i].truth) for i in rest], self.patience)
             if learner is None:
                 continue
@@ -325,6 +347,7 @@ class Group:
         self.model = replace(self.model, is_joint=is_joint)
         best = joint if is_joint else apart
         self.checked = best.check
+        self.missing = 0 if best.gain > 0 else max(1, min(int(1 - best.gain), n_known))
         if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
             self.calibration = Calibration.learn(best.margins, best.truths, self.tolerance)
 
@@ -339,8 +362,15 @@ class Group:
 def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
     """Cut a stretch in the middle of segments, into parts with one or two changes each.
 
-    Returns the first row of every part, and the ends of the segments in the part.
+    A single row at an end of the stretch is left out: often it only stands for the other side of a
+    boundary. Returns the first row of every part, and the ends of the segments in the part.
     """
+    if ends[0] == start + 1:
+        start, ends = int(ends[0]), ends[1:]
+    if len(ends) and ends[-1] == (ends[-2] if len(ends) > 1 else start) + 1:
+        ends = ends[:-1]
+    if not len(ends):
+        return []
     middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
     cuts = [start, *middles, int(ends[-1])]
     return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
@@ -478,11 +508,14 @@ class Loop:
     def _segmented(
         self, given: list[Given], annotations: Mapping[str, Sequence[Annotation]]
     ) -> dict[str, Any]:
-        """Segment all recordings, and compute the expected fraction of wrong boundaries."""
+        """Segment the recordings whose model is shown, and count what the others need.
+
+        Also compute the expected fraction of wrong boundaries.
+        """
         recordings: dict[str, Any] = {}
         doubts: list[NDArray] = []
         for group, labels in zip(self.groups, given):
-            if group.model is None:
+            if not group.is_shown or group.model is None:
                 continue
             found = zip(group.recordings, group.segment(labels), labels.codes)
             for one, margins, codes in found:
@@ -498,8 +531,10 @@ class Loop:
                     "sure": sure,
                 }
         doubted = np.concatenate([np.zeros(0), *doubts])
+        hidden = [group for group in self.groups if not group.is_shown]
         return {
             "recordings": recordings,
+            "missing": {one.name: group.missing for group in hidden for one in group.recordings},
             "expected": float(doubted.mean()) if len(doubted) else None,
         }
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 SECONDS, RATE = 30.0, 10
 _STATUS = "return document.getElementById('status').textContent"
+_BOX = "return document.querySelector(arguments[0]).getBoundingClientRect()"
+_VIEW = "const {left, width} = document.querySelector('#overview i').style; return [left, width]"
 
 
 def write_table(path: Path, changes: Sequence[float], columns: str, noise: float = 0.3) -> None:
@@ -18,6 +21,32 @@ def write_table(path: Path, changes: Sequence[float], columns: str, noise: float
     X = np.random.default_rng(0).normal(size=(len(times), columns.count(",") + 1)) * noise
     X[:, 0] += 4.0 * (np.searchsorted(changes, times, side="right") % 2)
     np.savetxt(path, X, delimiter=",", header=columns, comments="")
+
+
+def segments(changes: Sequence[float], labels: str = "ab") -> list[dict[str, Any]]:
+    """Annotations of a whole recording, whose labels take turns."""
+    ends = [0.0, *changes, SECONDS]
+    entries: list[dict[str, Any]] = [{"start": t, "end": t, "kind": "change"} for t in changes]
+    for i, (start, end) in enumerate(pairwise(ends)):
+        label = labels[i % len(labels)]
+        entries.append({"start": start, "end": end, "kind": "segment", "label": label})
+    return entries
+
+
+def write_labels(folder: Path, **recordings: list[dict[str, Any]]) -> None:
+    """A folder in which the page was used."""
+    labels = sorted({one["label"] for many in recordings.values() for one in many if "label" in one})
+    state = {"format": 1, "revision": 1, "labels": labels, "recordings": recordings}
+    (folder / "metriclearn.json").write_text(json.dumps(state))
+
+
+def emulate(browser: Any, width: int, scheme: str) -> None:
+    """Show pages on a screen of this width, that is a phone below 600 pixels, and in these colors."""
+    height = 740 if width < 600 else 800
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
 class Page:
@@ -46,6 +75,9 @@ class Page:
         words = ("Saved. Learned", "Saved. The model needs", "No labels yet")
         self.until(lambda: self.browser.execute_script(_STATUS).startswith(words))
         self.until(lambda: "checking" not in self.browser.execute_script(_STATUS))
+
+    def text(self, selector: str) -> str:
+        return self.all(selector)[0].get_attribute("textContent")
 
     def open(self, name: str) -> None:
         (button,) = [b for b in self.all("#recordings button") if name in b.text]
@@ -76,6 +108,41 @@ class Page:
     def changes(self, name: str) -> list[float]:
         entries = self.file()["recordings"].get(name, [])
         return [one["start"] for one in entries if one["kind"] == "change"]
+
+    def box(self, selector: str) -> dict[str, float]:
+        return self.browser.execute_script(_BOX, selector)
+
+    def view(self) -> tuple[float, float]:
+        """The seconds that are in view, first and last."""
+        left, wide = (float(value[:-1]) for value in self.browser.execute_script(_VIEW))
+        return left * SECONDS / 100, (left + wide) * SECONDS / 100
+
+    def move(self, x: int, row: str = "", alt: bool = False, click: bool = False) -> float:
+        """Move the pointer to a pixel of the signals, or of the row "You" or "Model".
+
+        Returns the second that is there.
+        """
+        area = self.box("#timeline .u-over")
+        up = {"": area["height"] / 2, "You": 54, "Model": 20}[row]
+        with_alt = {"modifiers": 1} if alt else {}
+        self.browser.execute_script(
+            "document.querySelector('#timeline').scrollIntoView({block: 'end'})"
+        )
+        area = self.box("#timeline .u-over")
+        place = {"x": round(area["left"]) + x, "y": area["bottom"] - up, **with_alt}
+        pressed = ("mousePressed", "mouseReleased") if click else ()
+        for kind in ("mouseMoved", *pressed):
+            button = {"button": "left", "clickCount": 1} if kind in pressed else {}
+            self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, **place, **button})
+        first, last = self.view()
+        return first + (place["x"] - area["left"]) / area["width"] * (last - first)
+
+    def pixel(self, second: float) -> int:
+        """The pixel of the signals that is next to a second."""
+        first, last = self.view()
+        area = self.box("#timeline .u-over")
+        across = (second - first) / (last - first) * area["width"]
+        return round(area["left"] + across) - round(area["left"])
 
     def shown(self) -> str:
         """The picture as text; it changes with the predictions."""

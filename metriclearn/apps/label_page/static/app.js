@@ -11,23 +11,24 @@ const find = (id) => document.getElementById(id);
 const COLORS = 9;
 const LANES = 6;
 const KEYS = [
-  ["Click", "set a boundary (near a boundary of the model: exactly there)"],
+  ["Click", "set a boundary; within 3 pixels of one of the model it goes there, as shown before (Alt: it does not)"],
   ["Drag", "select a stretch; on a boundary: move it"],
-  ["Click below", "in the row You: select from one of your boundaries to the next; in Model: its segment"],
+  ["Click below", "in the row You: select from one of your boundaries to the next; in Model: a segment or boundary"],
   ["1 – 9", "label the selection, or the segment at the cursor (Shift+click on a label: rename it)"],
   ["N", "mark the selection: no change"],
   ["O", "mark the selection: exactly one change, anywhere"],
   ["U", "remove all labels from the selection"],
   ["A", "accept the model's segments and names in the selection, or in view"],
   ["F", "extend the segment at the cursor to its neighbors"],
-  ["Delete", "delete the selected boundary"],
+  ["C", "confirm the selected boundary of the model"],
+  ["Delete", "delete the selected boundary (of the model: nothing changes there)"],
   ["Enter", "go to the next question"],
   ["← →", "move the cursor (Shift: faster; Alt: move the selected boundary)"],
   ["B", "set a boundary at the cursor"],
   ["[  ]", "start and end a selection at the cursor"],
   [",  .", "select the previous or next boundary"],
   ["↑ ↓", "open the previous or next recording"],
-  ["+  −  0", "zoom in, zoom out, show all (wheel: zoom; Shift+wheel: scroll)"],
+  ["+  −  0", "zoom about the pointer, or the cursor; show all (wheel: zoom; Shift+wheel: scroll)"],
   ["Space", "play or pause"],
   ["L  S", "play the selection (or what is in view) in a loop; play slower"],
   ["Ctrl+Z", "undo; Ctrl+Shift+Z or Ctrl+Y: redo"],
@@ -155,7 +156,7 @@ function say(kind, label) {
 // Turn the model's segments into labels, where there are none yet.
 function accept() {
   const said = state.learned.recordings[state.current.name];
-  if (!said) return toast("The model has no segments yet: set a boundary, and label the stretches around it.");
+  if (!said) return toast(`The model has no segments yet. It needs ${needed()}.`);
   const [start, end] = (state.selection ?? [timeline.from, timeline.to]).map(edits.rounded);
   const mine = edits.stretches(known());
   const labeled = (time, kinds) => mine.some((one) => kinds.includes(one.kind) && one.start < time && time < one.end);
@@ -241,6 +242,12 @@ function predicted() {
   }));
 }
 
+// What is missing until the model finds more than one segment in recordings like the open one.
+function needed() {
+  const count = state.learned.missing?.[state.current.name] ?? 0;
+  return count ? `about ${count} more labeled ${count === 1 ? "boundary" : "boundaries"}` : "more labels";
+}
+
 // The model's name for a segment, and how sure it is.
 function suggested(said, i) {
   if (!said.labels[i]) return "";
@@ -252,6 +259,7 @@ function marks() {
     boundaries: boundaries(),
     edges: edits.stretches(shownList()).flatMap((one) => [one.start, one.end]),
     predicted: predicted(),
+    note: state.learned.revision === undefined || state.learned.recordings[state.current.name] ? "" : `needs ${needed()}`,
     stretches: edits.stretches(shownList()).map((one) => ({
       ...one,
       text: one.label ?? one.kind,
@@ -283,19 +291,22 @@ function refresh() {
   quality.show(state.learned.curve);
   find("hint").title = find("hint").textContent = hint();
   announce();
-  for (const button of find("marks").children) button.disabled = button.dataset.needs === "chosen" && state.chosen === null;
+  for (const button of find("marks").children) {
+    button.disabled = { chosen: state.chosen === null, theirs: state.chosen === null || isMine(state.chosen) }[button.dataset.needs] ?? false;
+  }
   timeline.draw();
 }
 
 function hint() {
-  if (state.chosen !== null) return "Boundary selected: drag it, or press Delete.";
+  if (state.chosen !== null && isMine(state.chosen)) return "Boundary selected: drag it, or press Delete.";
+  if (state.chosen !== null) return "Boundary of the model: press C to confirm it, or Delete if nothing changes there.";
   if (state.selection) {
     const [start, end] = state.selection;
     return `${clock(start, 3)}${whose(start)} to ${clock(end, 3)}${whose(end)} selected: label it${proposal(start, end)}.`;
   }
   const anything = Object.values(state.annotations).some((list) => list.length);
   if (!anything) return "Click where something changes. Then drag across a stretch, or click below it, and label it.";
-  if (!Object.keys(state.learned.recordings).length) return "Label a stretch next to a boundary; then the model starts.";
+  if (!state.learned.recordings[state.current.name]) return `The model needs ${needed()}: on both sides, click below the signals and press N or the number of a label.`;
   return "Click to set a boundary, drag to select a stretch. “Next question” shows where a label helps most.";
 }
 
@@ -365,10 +376,9 @@ function showStatus() {
     : learned.error ? learned.error
     : learned.revision === undefined ? "Opening"
     : learned.revision !== state.revision || saver.pending ? "Learning"
-    : isLearned ? `Learned in ${learned.seconds.toFixed(1)} s${learned.busy ? ", still checking" : ""}`
-    : "The model needs more labels to begin";
+    : (isLearned ? `Learned in ${learned.seconds.toFixed(1)} s` : `The model needs ${needed()}`) + (learned.busy ? ", still checking" : "");
   const isReady = !state.silence && !learned.error && learned.revision === state.revision;
-  find("status").textContent = isEmpty && isReady ? "No labels yet. Mark a boundary to begin."
+  find("status").title = find("status").textContent = isEmpty && isReady ? "No labels yet. Mark a boundary to begin."
     : isEmpty ? `${learning.replace(/\.$/, "")}.`
     : `${saved}. ${learning.replace(/\.$/, "")}.`;
 }
@@ -553,11 +563,20 @@ function step(direction) {
   refresh();
 }
 
+const isMine = (time) => edits.changes(known()).some((t) => Math.abs(t - time) < 1e-6);
+
+function confirmChosen() {
+  if (state.chosen === null || isMine(state.chosen)) return;
+  const time = edits.rounded(state.chosen);
+  edit(edits.part(known(), time));
+  state.chosen = time;
+  refresh();
+}
+
 function remove() {
   if (state.chosen === null) return;
-  const mine = edits.changes(known()).some((t) => Math.abs(t - state.chosen) < 1e-6);
   const half = 2 / state.current.rate;
-  if (mine) edit(edits.join(known(), state.chosen));
+  if (isMine(state.chosen)) edit(edits.join(known(), state.chosen));
   else {
     const mine = [0, ...edits.stops(known()), state.current.seconds];
     const start = Math.max(state.chosen - half, ...mine.filter((t) => t <= state.chosen));
@@ -597,7 +616,7 @@ const ACTIONS = {
   n: () => say("no change"), o: () => say("one change"), u: () => say(null), a: accept,
   b: () => edit(edits.part(known(), edits.rounded(state.cursor))),
   "[": () => border(0), "]": () => border(1), ",": () => step(-1), ".": () => step(1),
-  f: fill, l: () => player.loop(), s: () => player.slow(),
+  c: confirmChosen, f: fill, l: () => player.loop(), s: () => player.slow(),
   Delete: remove, Backspace: remove, Enter: next, " ": () => player.toggle(), "?": () => find("keys").showModal(),
   "+": () => timeline.zoom(0.6), "=": () => timeline.zoom(0.6), "-": () => timeline.zoom(1 / 0.6),
   0: () => timeline.show(0, state.current.seconds),
@@ -709,15 +728,16 @@ async function begin() {
       bar.left = `${(100 * timeline.from) / state.current.seconds}%`;
       bar.width = `${(100 * (timeline.to - timeline.from)) / state.current.seconds}%`;
     },
-    click: (time, strip, held) => {
+    cursor: () => state.cursor,
+    click: (time, strip, hit, place) => {
       moveCursor(time);
-      if (held) Object.assign(state, { chosen: held.time, selection: null });
+      if (hit) Object.assign(state, { chosen: hit.time, selection: null });
       else if (strip !== "") {
         Object.assign(state, { selection: null, chosen: null });
         const other = edits.stretches(others()[strip] ?? []).find((one) => one.start <= time && time < one.end);
         state.selection = (other ? [other.start, other.end] : target(strip === "yours")).map(edits.rounded);
       } else {
-        const meant = edits.rounded(timeline.snap(time).time);
+        const meant = edits.rounded(place);
         if (meant > 0 && meant < state.current.seconds) edit(edits.part(known(), meant));
         Object.assign(state, { chosen: meant, selection: null });
       }
@@ -741,7 +761,7 @@ async function begin() {
   find("marks").append(
     button("Accept", "A", accept), button("No change", "N", () => say("no change")),
     button("One change", "O", () => say("one change")), button("Fill", "F", fill), button("Remove labels", "U", () => say(null)),
-    button("Delete", "Del", remove, "chosen"));
+    button("Confirm", "C", confirmChosen, "theirs"), button("Delete", "Del", remove, "chosen"));
   find("keys").querySelector("table").innerHTML = KEYS.map(([k, text]) => `<tr><td><kbd>${k}</kbd></td><td>${text}</td></tr>`).join("");
   const clicks = {
     undo, redo, next, files: () => showFiles(state.current.name, state.formats), help: ACTIONS["?"], in: ACTIONS["+"], out: ACTIONS["-"], all: ACTIONS[0],
@@ -766,6 +786,9 @@ async function begin() {
   find("again").onclick = () => saver.isDisputed ? saver.insist() : saver.send();
   find("discard").onclick = () => confirm("Discard the changes that are not saved?") && saver.discard();
   document.addEventListener("keydown", key);
+  for (const type of ["keydown", "keyup"]) { // a browser would open its menu
+    document.addEventListener(type, (event) => event.key === "Alt" && timeline.alter(type === "keydown") && event.preventDefault());
+  }
   open(state.recordings[0].name);
   find("timeline").focus();
   listen();

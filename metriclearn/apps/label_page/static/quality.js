@@ -29,7 +29,7 @@ export function verdict(curve) {
   const last = checks.at(-1);
   if (!last) {
     return ["Not measured yet", "The page tests the model on stretches that you have labeled. "
-      + "It needs four boundaries or more, with all that lies between them labeled."];
+      + "It needs three boundaries or more, with all that lies between them labeled."];
   }
   const { stretches, agreed, missed, extra, low, high, named, expected } = last;
   const sentences = [

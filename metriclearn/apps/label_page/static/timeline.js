@@ -8,7 +8,8 @@ const FRAMES = 50; // columns of the spectrogram per second
 const HEIGHTS = { thumbnails: 54, spectrogram: 110, lanes: 360, strip: 28, gap: 6, axis: 34 };
 const SOUND = 0.6; // the part of a spectrogram, where there is a waveform below it
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
-const NEAR = 7; // pixels within which a click hits a boundary
+const NEAR = 7; // pixels within which a click selects a boundary
+const SNAP = 3; // pixels by which a click or an end of a selection moves at most to one of the model
 
 // Black or white, whichever is easier to read on a color.
 const ink = (color) => {
@@ -74,10 +75,11 @@ class Tiles {
 }
 
 export class Timeline {
-  // actions: click(time), drag(boundary, time, done), select(start, end), marks() and view();
+  // actions: click(time, row, boundary, place), drag(boundary, time, done), select(start, end), marks(),
+  // cursor() and view();
   // tiers: names of the other tiers, each of which has a row
   constructor(place, actions, tiers) {
-    Object.assign(this, { place, actions, tiers, from: 0, to: 1, waiting: false, touches: new Map(), snaps: [], inset: 56 });
+    Object.assign(this, { place, actions, tiers, from: 0, to: 1, waiting: false, touches: new Map(), snaps: [], inset: 56, pointed: null });
     new ResizeObserver(() => this.recording && this.resize()).observe(place);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
     place.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -215,7 +217,8 @@ export class Timeline {
     this.draw();
   }
 
-  zoom(factor, about = (this.from + this.to) / 2) {
+  // About the pointer, or else the cursor, or else the end of the view that is next to it.
+  zoom(factor, about = this.pointed ?? Math.min(Math.max(this.actions.cursor(), this.from), this.to)) {
     this.show(about - (about - this.from) * factor, about + (this.to - about) * factor);
   }
 
@@ -375,6 +378,8 @@ export class Timeline {
         for (const time of changes) ctx.fillRect(x(time) - 0.75, row.top, 1.5, row.height);
       });
       for (const one of marks.predicted) this.block(ctx, x, one, this.rows.model, 0.5);
+      ctx.fillStyle = this.color("soft");
+      ctx.fillText(marks.note, this.inset + 6, this.rows.model.top + HEIGHTS.strip / 2);
       for (const one of marks.stretches) this.block(ctx, x, one, this.rows.yours, 1);
       for (const one of marks.boundaries) {
         const [left, right] = one.reach ?? [one.time, one.time];
@@ -477,29 +482,44 @@ export class Timeline {
     return this.plot.over.clientWidth / (this.to - this.from); // in pixels
   }
 
-  nearest(times, time) {
+  nearest(times, time, reach = NEAR) {
     const gap = (t) => Math.abs(t - time) * this.second;
-    return times.filter((t) => gap(t) <= NEAR).sort((a, b) => gap(a) - gap(b))[0];
+    return times.filter((t) => gap(t) <= reach).sort((a, b) => gap(a) - gap(b))[0];
   }
 
-  // Your boundary within reach of the pointer.
-  held(time) {
-    const mine = this.actions.marks().boundaries.filter((one) => one.yours);
-    const near = this.nearest(mine.map((one) => one.time), time);
-    return mine.find((one) => one.time === near);
+  // The boundary that a click selects: in the row Model one of the model, and above the rows one of yours.
+  hit(event) {
+    const strip = this.strip(event);
+    if (strip !== "" && strip !== "model") return undefined;
+    const all = this.actions.marks().boundaries.filter((one) => Boolean(one.yours) === (strip === ""));
+    const near = this.nearest(all.map((one) => one.time), this.time(event));
+    return all.find((one) => one.time === near);
   }
 
-  // Where a click or the end of a selection goes: to your boundary or an end of your stretches nearby, only
-  // then to the model's boundary, and otherwise to the time itself; `text` says where.
-  snap(time, limits = []) {
+  // Where a click or the end of a selection goes: to your boundary or an end of your stretches within `reach`
+  // pixels, only then to the model's boundary, and otherwise to the time itself; `text` says where. With the
+  // key Alt it is always the time itself.
+  snap(time, event, reach = SNAP, limits = []) {
+    if (event.altKey) return { time, text: "" };
     const { boundaries, edges } = this.actions.marks();
     const times = (yours) => boundaries.filter((one) => Boolean(one.yours) === yours).map((one) => one.time);
-    const mine = this.nearest([...times(true), ...edges], time);
+    const mine = this.nearest([...times(true), ...edges], time, reach);
     if (mine !== undefined) return { time: mine, text: "your boundary" };
-    const limit = this.nearest(limits, time);
+    const limit = this.nearest(limits, time, reach);
     if (limit !== undefined) return { time: limit, text: limit ? "the end" : "the start" };
-    const theirs = this.nearest(times(false), time);
+    const theirs = this.nearest(times(false), time, SNAP);
     return theirs === undefined ? { time, text: "" } : { time: theirs, text: "the model's boundary" };
+  }
+
+  // Show what a click would do: select a boundary, set one, or begin a selection.
+  hover(event, area) {
+    const hit = this.hit(event);
+    const isTaken = hit && !(event.altKey && hit.yours);
+    area.classList.toggle("grab", Boolean(hit?.yours));
+    area.classList.toggle("pick", Boolean(hit && !hit.yours));
+    const [reach, limits] = this.strip(event) === "" ? [SNAP, []] : [NEAR, [0, this.recording.seconds]];
+    this.point([isTaken ? { time: hit.time, text: hit.yours ? "your boundary" : "the model's boundary" }
+      : this.snap(this.time(event), event, reach, limits)]);
   }
 
   // Show where ends go until the next call.
@@ -514,29 +534,29 @@ export class Timeline {
   pointers(area) {
     let begun = null;
     const stop = () => { // a second finger, or the system, ends a drag: the boundary goes back
-      if (begun?.moved && begun.held) this.actions.drag(begun.held.time, begun.held.time, true);
+      if (begun?.moved && begun.hit?.yours) this.actions.drag(begun.hit.time, begun.hit.time, true);
       begun = null;
     };
     area.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       area.setPointerCapture(event.pointerId);
       this.touches.set(event.pointerId, event.clientX);
-      const time = this.time(event);
-      const held = this.inStrips(event) ? null : this.held(time);
+      const hit = this.hit(event);
       stop();
-      begun = this.touches.size > 1 ? null : { x: event.clientX, time, held, moved: false };
+      begun = this.touches.size > 1 ? null : { x: event.clientX, time: this.time(event), hit, moved: false };
     });
     area.addEventListener("pointermove", (event) => {
       const time = this.time(event);
-      area.classList.toggle("grab", Boolean(begun?.held || (!this.inStrips(event) && this.held(time))));
+      this.pointed = time;
+      this.latest = event;
       if (this.touches.size === 2 && this.touches.has(event.pointerId)) return this.pinch(event);
-      const limits = [0, this.recording.seconds];
-      if (!begun) return this.point([this.snap(time, this.inStrips(event) ? limits : [])]);
+      if (!begun) return this.hover(event, area);
       begun.moved ||= Math.abs(event.clientX - begun.x) > 5;
       if (!begun.moved) return;
-      if (begun.held) this.actions.drag(begun.held.time, time, false);
+      if (begun.hit?.yours) this.actions.drag(begun.hit.time, time, false);
       else {
-        const ends = [begun.time, time].map((t) => this.snap(t, limits)).sort((a, b) => a.time - b.time);
+        const limits = [0, this.recording.seconds];
+        const ends = [begun.time, time].map((t) => this.snap(t, event, NEAR, limits)).sort((a, b) => a.time - b.time);
         this.point(ends);
         this.actions.select(ends[0].time, ends[1].time);
       }
@@ -546,15 +566,26 @@ export class Timeline {
       if (!begun) return;
       this.point([]);
       if (event.type === "pointerup") {
-        if (!begun.moved) this.actions.click(begun.time, this.strip(event), begun.held);
-        else if (begun.held) this.actions.drag(begun.held.time, this.time(event), true);
+        const { time, hit, moved } = begun;
+        const taken = event.altKey && hit?.yours ? undefined : hit;
+        if (!moved) this.actions.click(time, this.strip(event), taken, this.snap(time, event).time);
+        else if (hit?.yours) this.actions.drag(hit.time, this.time(event), true);
         begun = null;
       }
       stop();
     };
     area.addEventListener("pointerup", end);
     area.addEventListener("pointercancel", end);
-    area.addEventListener("pointerleave", () => begun ?? this.point([]));
+    area.addEventListener("pointerleave", () => {
+      this.pointed = null;
+      begun ?? this.point([]);
+    });
+    this.alter = (isHeld) => { // the key Alt
+      if (this.pointed === null || begun) return false;
+      const { clientX, clientY } = this.latest;
+      this.hover({ clientX, clientY, altKey: isHeld }, area);
+      return true;
+    };
   }
 
   pinch(event) {
@@ -572,9 +603,5 @@ export class Timeline {
     const tier = this.rows.tiers.findLastIndex((row) => down >= row.top);
     if (tier >= 0) return tier;
     return down >= this.rows.model.top ? "model" : down >= this.rows.yours.top ? "yours" : "";
-  }
-
-  inStrips(event) {
-    return this.strip(event) !== "";
   }
 }
