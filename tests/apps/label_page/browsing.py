@@ -23,7 +23,7 @@ def write_table(path: Path, changes: Sequence[float], columns: str, noise: float
     np.savetxt(path, X, delimiter=",", header=columns, comments="")
 
 
-def segments(changes: Sequence[float], labels: str = "ab") -> list[dict[str, Any]]:
+def segments(changes: Sequence[float], labels: Sequence[str] = "ab") -> list[dict[str, Any]]:
     """Annotations of a whole recording, whose labels take turns."""
     ends = [0.0, *changes, SECONDS]
     entries: list[dict[str, Any]] = [{"start": t, "end": t, "kind": "change"} for t in changes]

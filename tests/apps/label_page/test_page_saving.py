@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from tests.apps.label_page.browsing import SECONDS, Page, write_table
+from tests.apps.label_page.browsing import SECONDS, Page, segments, write_labels, write_table
+
+CHANGES = [8.0, 15.0, 24.0]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table whose mean changes at 8, 15 and 24 s."""
-    write_table(tmp_path / "first.csv", [8.0, 15.0, 24.0], "x,y")
+    """Two tables whose mean changes at 8, 15 and 24 s."""
+    for name in ("first", "other"):
+        write_table(tmp_path / f"{name}.csv", CHANGES, "x,y")
     return tmp_path
 
 
@@ -26,12 +29,10 @@ def folder(tmp_path: Path) -> Path:
 def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
     """Starts the server at the same port every time, and stops it with a signal.
 
-    A parameter holds annotations to begin with.
+    A parameter holds annotations to begin with; then the other table is labeled, too.
     """
     if given := getattr(request, "param", None):
-        labels = sorted({one["label"] for one in given if "label" in one})
-        state = {"format": 1, "revision": 1, "labels": labels, "recordings": {"first": given}}
-        (folder / "metriclearn.json").write_text(json.dumps(state))
+        write_labels(folder, first=given, other=segments(CHANGES, ("rest", "work")))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -176,8 +177,9 @@ def test_selections_end_at_your_boundaries_first(page: Any) -> None:
     page.actions().move_to_element_with_offset(*place).click().perform()
     assert page.all("#hint")[0].text.startswith("0:17.000 (your boundary) to 0:30.000 selected")
     # an unlabeled rest below a step of 0.1 s is labeled, too, where the pointer is far from its end
-    page.press("+", "+", "+", "+")
-    zoomed = [15.0 + (second - 15.0) / 0.6**4 for second in (13.3, 13.94)]
+    page.at(14.0).perform()
+    page.press("+", "+", "+", "+")  # about the pointer
+    zoomed = [14.0 + (second - 14.0) / 0.6**4 for second in (13.3, 13.94)]
     page.drag(*zoomed, below=True)
     assert "to 0:13.9" in page.all("#hint")[0].text
     page.press("1")

@@ -58,8 +58,8 @@ def test_labels_of_a_person_from_the_keyboard(page: Page) -> None:
     share, low, high = map(int, found.groups())
     assert 40 < low <= share <= high <= 100
     assert low < high
-    assert "Measured on 3 stretches of yours" in text(page, "#verdict")
-    assert "of your 5 boundaries" in text(page, "#verdict")
+    assert "Measured on 2 stretches of yours" in text(page, "#verdict")
+    assert "of your 4 boundaries" in text(page, "#verdict")
     assert "With so few stretches the number is rough" in text(page, "#verdict")
 
     # the rest has a name of the model and how sure it is; one key accepts it

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -27,10 +28,12 @@ EXACT = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A server that has learned from exact labels of the recording "one"."""
+    """A server that has learned from exact labels of "one", and of a part of "two"."""
     for server in running(two_tables(tmp_path_factory.mktemp("learned"))):
-        assert server.change(0, one=EXACT)[0] == 200
-        server.page.loop.learn_once()
+        assert server.change(0, one=EXACT, two=EXACT[:3])[0] == 200
+        server.page.loop.thread.start()
+        while server.page.loop.learned.get("busy", True):
+            time.sleep(0.01)
         yield server
 
 

@@ -11,9 +11,11 @@ from metriclearn.datasets.annotations import read_segments
 from tests.apps.label_page.test_server import SEGMENTS, TOKEN, Server
 
 WORDS = [
-    {"start": 0.0, "end": 4.0, "kind": "segment", "label": "yes"},
-    {"start": 4.0, "end": 4.0, "kind": "change"},
-    {"start": 4.0, "end": 8.0, "kind": "segment", "label": "no"},
+    {"start": 0.0, "end": 3.0, "kind": "segment", "label": "yes"},
+    {"start": 3.0, "end": 3.0, "kind": "change"},
+    {"start": 3.0, "end": 5.5, "kind": "segment", "label": "no"},
+    {"start": 5.5, "end": 5.5, "kind": "change"},
+    {"start": 5.5, "end": 8.0, "kind": "segment", "label": "yes"},
 ]
 
 
