@@ -154,7 +154,7 @@ def test_no_boundary_of_the_model_until_it_is_better_than_none(page: Page) -> No
         }
 
     before = rows()
-    needs = "needs about 3 more labeled boundaries"
+    needs = "needs 3 more labeled boundaries"
     assert needs in page.browser.execute_script("return Object.keys(rows)")
     page.move(page.pixel(CHANGES[0]), click=True)
     page.saved()
@@ -174,7 +174,7 @@ def test_no_boundary_of_the_model_until_it_is_better_than_none(page: Page) -> No
         shown = page.browser.execute_script("return document.querySelector('#hint').textContent")
         if n_known < 3:
             more = f"{3 - n_known} more labeled {'boundary' if n_known == 2 else 'boundaries'}"
-            assert page.text("#status").endswith(f"The model needs about {more}.")
+            assert page.text("#status").endswith(f"The model needs {more}.")
         else:
             assert "Learned in" in page.text("#status")
             assert "needs" not in shown

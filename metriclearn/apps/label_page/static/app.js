@@ -245,7 +245,7 @@ function predicted() {
 // What is missing until the model finds more than one segment in recordings like the open one.
 function needed() {
   const count = state.learned.missing?.[state.current.name] ?? 0;
-  return count ? `about ${count} more labeled ${count === 1 ? "boundary" : "boundaries"}` : "more labels";
+  return count ? `${count} more labeled ${count === 1 ? "boundary" : "boundaries"}` : "more labels";
 }
 
 // The model's name for a segment, and how sure it is.
@@ -263,7 +263,7 @@ function marks() {
     stretches: edits.stretches(shownList()).map((one) => ({
       ...one,
       text: one.label ?? one.kind,
-      color: one.label ? color(one.label) : timeline.color(one.kind === "one change" ? "ask" : "known"),
+      color: one.label ? color(one.label) : timeline.color(one.kind === "one change" ? "soft" : "known"),
     })),
     suggestions: state.learned.suggestions.filter((one) => one.recording === state.current.name),
     selection: state.selection,
@@ -305,8 +305,8 @@ function hint() {
     return `${clock(start, 3)}${whose(start)} to ${clock(end, 3)}${whose(end)} selected: label it${proposal(start, end)}.`;
   }
   const anything = Object.values(state.annotations).some((list) => list.length);
-  if (!anything) return "Click where something changes. Then drag across a stretch, or click below it, and label it.";
-  if (!state.learned.recordings[state.current.name]) return `The model needs ${needed()}: on both sides, click below the signals and press N or the number of a label.`;
+  if (!anything) return "Click where something changes. Then click beside it in the row You, and label it.";
+  if (!state.learned.recordings[state.current.name]) return "Label both sides of each boundary: click there in the row You, and press N or 1 to 9.";
   return "Click to set a boundary, drag to select a stretch. “Next question” shows where a label helps most.";
 }
 
@@ -440,8 +440,8 @@ function showLabels() {
   input.onkeydown = (event) => {
     event.stopPropagation();
     if (event.isComposing) return; // this key chooses a character
-    if (event.key === "Enter") [addLabel(input.value), find("timeline").focus()];
-    if (event.key === "Escape") find("timeline").focus();
+    if (event.key === "Enter") [addLabel(input.value), find("timeline").focus({ preventScroll: true })];
+    if (event.key === "Escape") find("timeline").focus({ preventScroll: true });
   };
   place.replaceChildren(...buttons, ...(state.labels.length < state.most_labels ? [input] : []));
 }
@@ -790,7 +790,7 @@ async function begin() {
     document.addEventListener(type, (event) => event.key === "Alt" && timeline.alter(type === "keydown") && event.preventDefault());
   }
   open(state.recordings[0].name);
-  find("timeline").focus();
+  find("timeline").focus({ preventScroll: true }); // on small screens the name is above it
   listen();
 }
 

@@ -78,8 +78,8 @@ export class Quality {
         { ...axis, size: 24, label: "labeled", labelSize: 16, labelFont: "12px system-ui, sans-serif", values: (_, ticks) => ticks.map((t) => clock(t)) },
         { ...axis, size: 44, splits: [0, 0.5, 1], values: (_, ticks) => ticks.map(percent) },
       ],
-      series: [{}, edge, edge, { stroke: color("c1"), width: 2, points: { show: true, size: 5 } }],
-      bands: [{ series: [2, 1], fill: `${color("c1")}33` }],
+      series: [{}, edge, edge, { stroke: color("accent"), width: 2, points: { show: true, size: 5 } }],
+      bands: [{ series: [2, 1], fill: `${color("accent")}33` }],
     };
   }
 

@@ -305,10 +305,10 @@ export class Timeline {
     this.pen((ctx, x, width) => {
       for (const one of marks.suggestions) {
         ctx.fillStyle = this.color("ask");
-        ctx.globalAlpha = 0.22;
+        ctx.globalAlpha = 0.1;
         ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), this.height);
         ctx.globalAlpha = 1;
-        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), 4);
+        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), 5);
       }
       for (const one of marks.stretches) {
         ctx.globalAlpha = 0.1;
@@ -380,6 +380,7 @@ export class Timeline {
       for (const one of marks.predicted) this.block(ctx, x, one, this.rows.model, 0.5);
       ctx.fillStyle = this.color("soft");
       ctx.fillText(marks.note, this.inset + 6, this.rows.model.top + HEIGHTS.strip / 2);
+      for (const one of marks.suggestions) this.block(ctx, x, { ...one, text: "label next" }, this.rows.yours, 0);
       for (const one of marks.stretches) this.block(ctx, x, one, this.rows.yours, 1);
       for (const one of marks.boundaries) {
         const [left, right] = one.reach ?? [one.time, one.time];
