@@ -260,6 +260,9 @@ def sequence_files(
 def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     """Leave out tables of segments: the files whose names end in ``ending``, in any letter case.
 
+    Names may also end in ``.labels.csv``, as exports of the label page, if there is a column
+    ``start``.
+
     Parameters
     ----------
     files : sequence of Path
@@ -291,18 +294,21 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     >>> without_segments([Path("a.csv")], ".segments.csv")
     [PosixPath('a.csv')]
     """
-    kept, odd = [], []
+    kept: list[Path] = []
+    odd: list[Path] = []
     for file in files:
-        if not file.name.lower().endswith(ending):
+        is_table = file.name.lower().endswith(ending)
+        if not is_table and not file.name.lower().endswith(".labels.csv"):
             kept.append(file)
             continue
         with file.open("rb") as stream:
-            if not re.search(rb"\bstart\b", stream.readline(), re.IGNORECASE):
-                odd.append(file.name)
+            has_times = re.search(rb"\bstart\b", stream.readline(), re.IGNORECASE)
+        if not has_times:
+            (odd if is_table else kept).append(file)
     if odd:
         warnings.warn(
             f"Files whose names end in {ending} count as tables of segments, so they are no "
-            f"recordings: {', '.join(odd[:5])}; give them other names if they are.",
+            f"recordings: {', '.join(file.name for file in odd[:5])}; give them other names if they are.",
             stacklevel=4,
         )
     return kept

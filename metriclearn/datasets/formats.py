@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from metriclearn.datasets.annotations import (
     Segment,
     disjoint,
+    named_as,
     numbered,
     of_annotator,
     read_segments,
@@ -82,9 +83,12 @@ def _write_csv(name: str, segments: Sequence[Segment], path: Path) -> None:
 
 
 def _read_csv(name: str, path: Path) -> list[Segment]:
-    tables = read_segments(path)
+    tables = named_as(read_segments(path), [name])
     if name not in tables:
-        raise ValueError(f"The table has no segments of {name!r}, only of {sorted(tables)[:5]}.")
+        raise ValueError(
+            f"{str(path)!r} has segments only of {', '.join(map(repr, sorted(tables)[:5]))}, none "
+            f"of {name!r}; choose one of these recordings, or correct the names in the file."
+        )
     return tables[name]
 
 

@@ -269,16 +269,16 @@ class Page:
         The format "csv" gives one table. Other formats give an archive with a file for each
         recording.
         """
-        kind, name = request.path_params["kind"], self._named(self.folder.name)
-        ending, recordings = _format(kind).ending, self.recordings.values()
+        kind, recordings = request.path_params["kind"], self.recordings.values()
+        name = self._file_name(self.folder.name, kind, request)
         if kind == "csv":
             tables = {one.name: self._shown(one, request) for one in recordings}
-            return _download(f"{name}{ending}", datasets.segments_text(_named(tables)).encode())
+            return _download(name, datasets.segments_text(_named(tables)).encode())
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as packed:
             for file in self._written(kind, recordings, request):
                 packed.writestr(*file)
-        return _download(f"{name}.{kind}.zip", archive.getvalue())
+        return _download(f"{name}.zip", archive.getvalue())
 
     def _written(
         self, kind: str, recordings: Iterable[Recording], request: Any
@@ -286,13 +286,23 @@ class Page:
         """Write a file for each recording. Yields the name and the content of each."""
         with tempfile.TemporaryDirectory() as folder:
             for one in recordings:
-                path = Path(folder) / f"{self._named(one.name)}{_format(kind).ending}"
+                path = Path(folder) / self._file_name(one.name, kind, request)
                 segments = self._shown(one, request)
                 mine = self.project.annotations.get(one.name, [])
                 if kind == "rttm" and not any(given.label for given in mine):  # it holds no blanks
                     segments = [(a, b, "_".join(label.split())) for a, b, label in segments]
                 datasets.write_file(kind, one.name, segments, path, one.path)
                 yield path.name, path.read_bytes()
+
+    def _file_name(self, name: str, kind: str, request: Any) -> str:
+        """Return the name of a file: with "segments" if it has predicted segments, too.
+
+        Labels only have the usual ending of their format, and "labels" if that is of segments.
+        """
+        ending = _format(kind).ending.removeprefix(".segments").removeprefix(".labels")
+        is_mine = request.query_params.get("what") == "known"
+        made = "labels" if _format(kind).ending != ending else ""
+        return ".".join(filter(None, [self._named(name), made if is_mine else "segments"])) + ending
 
     def _named(self, name: str) -> str:
         """Append the name of this tier to the name of a file, if the tier has a name."""
@@ -310,13 +320,13 @@ class Page:
             path.write_bytes(body)
             segments = {one.name: datasets.read_file(kind, one.name, path)}
             if kind == "csv":
-                segments |= datasets.read_segments(path)
+                segments |= datasets.named_as(datasets.read_segments(path), self.recordings)
         given = {
             name: [entry.as_json() for entry in imported(name, many, self.recordings[name].seconds)]
             for name, many in segments.items()
             if name in self.recordings
         }
-        return {"annotations": given}
+        return {"annotations": given, "unknown": sorted(set(segments) - set(given))}
 
     def _shown(self, one: Recording, request: Any) -> list[Segment]:
         """Return the labeled segments of a recording, with predicted segments between them.

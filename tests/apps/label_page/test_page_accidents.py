@@ -28,7 +28,6 @@ pen.fillText = function (text, ...place) {
   return write.call(this, text, ...place);
 };
 """
-_BOX = "return document.querySelector(arguments[0]).getBoundingClientRect()"
 _DRAG_ENDS = """
 const area = document.querySelector("#timeline .u-over");
 area.dispatchEvent(new PointerEvent("pointercancel", {pointerId: 1}));
@@ -58,9 +57,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Accidents(Page):
-    def text(self, selector: str) -> str:
-        return self.all(selector)[0].get_attribute("textContent")
-
     def key(self, key: str, place: str = "#timeline", **options: Any) -> None:
         self.browser.execute_script(_KEY, key, place, options)
 
@@ -83,9 +79,6 @@ class Accidents(Page):
         self.saved()
         entries = self.file()["recordings"].get("a", [])
         return [(one["start"], one["end"]) for one in entries if one["kind"] == kind]
-
-    def box(self, selector: str) -> dict[str, float]:
-        return self.browser.execute_script(_BOX, selector)
 
 
 def _luminance(color: str) -> float:

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @pytest.fixture
 def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
     """Starts the server at the same port every time, and stops it with a signal.
@@ -33,9 +40,7 @@ def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]
     """
     if given := getattr(request, "param", None):
         write_labels(folder, first=given, other=segments(CHANGES, ("rest", "work")))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     processes: list[Any] = []
 
     class Saved(Page):
@@ -50,9 +55,6 @@ def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]
 
         def alarm(self) -> str:
             return " ".join(place.text for place in self.all("#alarm") if place.is_displayed())
-
-        def text(self) -> str:
-            return self.all("body")[0].text
 
     process, address = serve(folder, "--port", str(port))
     processes.append(process)
@@ -113,8 +115,8 @@ def test_a_server_that_refuses_is_an_alarm_that_stays(page: Any) -> None:
     assert "Not saved" in page.alarm()
     assert "Saved" not in page.all("#status")[0].text
     page.browser.refresh()
-    page.until(lambda: "This page is not available" in page.text())
-    assert "{" not in page.text()
+    page.until(lambda: "This page is not available" in page.all("body")[0].text)
+    assert "{" not in page.all("body")[0].text
     page.browser.get(address)
     page.until(lambda: len(page.changes("first")) == 2, 30)
 
@@ -144,6 +146,30 @@ def test_the_person_decides_what_was_changed_twice(page: Any, button: str) -> No
     page.click(28.0)  # later changes are saved, too
     page.saved()
     assert page.changes("first") == pytest.approx([*kept, 28.0], abs=0.1)
+
+
+def test_what_another_server_saves_is_seen_within_two_seconds(page: Any, serve: Any) -> None:
+    page.saved()
+    _, address = serve(page.folder, "--port", str(_free_port()))
+    windows = [page.browser.current_window_handle]
+    page.browser.switch_to.new_window("window")
+    windows.append(page.browser.current_window_handle)
+    pages = [page, Page(page.browser, address, page.folder)]
+    pages[1].saved()
+    pages[1].click(12.0)
+    for here, (second, labeled) in ((1, (5.0, "0:12 of 0:30")), (0, (20.0, "0:30 of 0:30"))):
+        page.browser.switch_to.window(windows[here])
+        pages[here].move(pages[here].pixel(second), "You", click=True)
+        pages[here].press("n")
+        pages[here].saved()
+        begun = time.monotonic()
+        page.browser.switch_to.window(windows[1 - here])
+        pages[1 - here].until(lambda text=labeled: text in page.text("#recordings small"), 10)
+        assert time.monotonic() < begun + 2.0
+    assert [one["kind"] for one in page.file()["recordings"]["first"]].count("no change") == 2
+    page.browser.switch_to.window(windows[1])
+    page.browser.close()
+    page.browser.switch_to.window(windows[0])
 
 
 _GAPS = [

@@ -219,6 +219,24 @@ def test_what_another_server_saves_is_shown(server: Server) -> None:
     assert _states(server.folder)[0]["annotations"]["one"] == SEGMENTS
 
 
+def test_a_table_of_other_recordings_is_refused_by_their_names(server: Server) -> None:
+    def given(*names: str) -> tuple[int, dict[str, Any]]:
+        rows = "".join(f"{name},0,3,a\n{name},3,9,b\n" for name in names)
+        table = f"recording,start,end,label\n{rows}".encode()
+        status, content = server.ask("POST", f"/{TOKEN}/import/csv/one", table)
+        return status, json.loads(content)
+
+    status, content = given("two", "elsewhere")
+    assert status == 422
+    assert content["error"] == (
+        "The file (Table (CSV)) has segments only of 'elsewhere', 'two', none of 'one'; choose one "
+        "of these recordings, or correct the names in the file."
+    )
+    status, content = given("elsewhere", "one ", "two")  # a blank does not count
+    assert (status, sorted(content["annotations"])) == (200, ["one", "two"])
+    assert content["unknown"] == ["elsewhere"]
+
+
 def test_a_table_edited_later_is_kept(server: Server) -> None:
     assert server.change(0, one=SEGMENTS)[0] == 200
     assert server.change(1, one=SEGMENTS[:1])[0] == 200
@@ -367,7 +385,7 @@ def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> No
         status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
         assert status == 200
         status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-        assert (status, json.loads(content)) == (200, {"annotations": {"one": known}})
+        assert (status, json.loads(content)["annotations"]) == (200, {"one": known})
 
 
 @pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])
@@ -388,6 +406,9 @@ def test_tables_named_like_those_of_segments_are_noted(tmp_path: Path) -> None:
     write_table(tmp_path / "one.csv")
     write_table(tmp_path / "walk_segments.csv")
     (tmp_path / "segments.csv").write_text("recording,start,end,label\none,0,1,a\n")
+    # an export of the page, and a recording of such a name
+    (tmp_path / "one.labels.csv").write_text("recording,start,end,label\none,0,1,a\n")
+    write_table(tmp_path / "two.labels.csv")
     with pytest.warns(UserWarning, match=r"they are no recordings: walk_segments\.csv; give"):
         recordings, _ = open_recordings(tmp_path)
-    assert [one.name for one in recordings] == ["one"]
+    assert [one.name for one in recordings] == ["one", "two.labels"]

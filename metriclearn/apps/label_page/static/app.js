@@ -658,10 +658,11 @@ function key(event) {
 
 async function importFile(file) {
   try {
-    const annotations = await readFile(call, file, state.current.name);
+    const { annotations, unknown } = await readFile(call, file, state.current.name);
     const used = Object.values(annotations).flat().map((one) => one.label).filter(Boolean);
     commit(annotations, [...new Set([...state.labels, ...used])].slice(0, state.most_labels));
     find("transfer").close();
+    if (unknown.length) toast(`Not imported, as they are not in this folder: ${unknown.slice(0, 5).join(", ")}.`);
   } catch (error) {
     toast(error.message);
   }

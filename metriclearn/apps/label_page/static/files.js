@@ -25,14 +25,14 @@ export function silence() {
   return new Error(`The server does not answer: start it again by metriclearn label FOLDER${port}.`);
 }
 
-// Annotations by recording from a file.
+// What the server read from a file: annotations by recording, and names of recordings that are not here.
 export async function readFile(call, file, recording) {
   const name = file.name.toLowerCase();
   const kind = name.endsWith(".selections.txt") ? "raven" : ENDINGS[name.split(".").pop()];
   if (!kind) throw new Error("Cannot read this file; choose .csv, .txt (Audacity), .selections.txt (Raven), .vtt, .TextGrid, .eaf, .rttm, .jams or .wav.");
   const { ok, content } = await call(`import/${kind}/${encodeURIComponent(recording)}`, "POST", file);
   if (!ok) throw new Error(content.error);
-  return content.annotations;
+  return content;
 }
 
 // Save what a link leads to; an error of the server is a sentence, and no file.
