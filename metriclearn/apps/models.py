@@ -31,7 +31,7 @@ def extractor_of(kind: str, rate: float) -> Any:
 
 def model_of(
     name: str,
-    parts: Mapping[str, tuple[NDArray, NDArray]],
+    parts: Mapping[str, tuple[NDArray, ...]],
     columns: Sequence[str],
     extractor: Any,
     rate: float,
@@ -44,7 +44,8 @@ def model_of(
     name : str
         Name of the data.
     parts : mapping
-        For the name of every recording, its rows (T, P) and the label of every row.
+        For the name of every recording, its rows (T, P), the label of every row, and possibly the
+        first rows of segments with the label of the segment before.
     columns : sequence of str
         Names of the features.
     extractor : extractor or None
@@ -56,7 +57,7 @@ def model_of(
     from sklearn.base import clone
 
     data = datasets.of_parts(name, parts, columns)
-    if any(UNKNOWN in labels for _, labels in parts.values()):
+    if any(UNKNOWN in part[1] for part in parts.values()):
         data = data.without(UNKNOWN)
     made = learner if isinstance(learner, metriclearn.Segmenter) else metriclearn.Segmenter(learner)
     options = {"extractor": extractor, "rate": rate, "verbose": False}

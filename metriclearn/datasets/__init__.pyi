@@ -3,6 +3,7 @@
 from .annotations import Segment as Segment
 from .annotations import covering as covering
 from .annotations import disjoint as disjoint
+from .annotations import equal_starts as equal_starts
 from .annotations import named_as as named_as
 from .annotations import numbered as numbered
 from .annotations import read_groups as read_groups

@@ -21,6 +21,7 @@ from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
 
 Segment = tuple[float, float, str]
+_TOUCHING = 6e-4  # seconds between segments that touch, as some formats round to ms
 _UNKNOWN = "unknown"  # label of time without a label beside labeled time
 _COLUMNS = ("recording", "start", "end", "label")
 _ANNOTATORS = ("annotator", "coder", "observer", "rater")
@@ -362,6 +363,47 @@ def row_labels(
     if gap is None:
         return names[place]
     return np.where(outside, np.array(gap), names[place])
+
+
+def equal_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArray[np.int64]:
+    """First rows of segments that touch a segment with the same label before them.
+
+    :func:`row_labels` cannot tell such a boundary.
+
+    Parameters
+    ----------
+    segments : sequence of (start, end, label)
+        In order of time. Times are in seconds.
+    n_rows : int
+    rate : float
+        Rows per second.
+
+    Returns
+    -------
+    array of int, increasing
+
+    Raises
+    ------
+    ValueError
+        If a segment does not consist of three values.
+
+    See Also
+    --------
+    row_labels : gives the labels of rows.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import equal_starts
+    >>> equal_starts([(0.0, 2.0, "a"), (2.0, 4.0, "a"), (4.0, 5.0, "b")], 5, rate=1.0).tolist()
+    [2]
+    """
+    touching = [
+        start
+        for (_, end, before), (start, _, label) in pairwise(segments)
+        if label == before and abs(start - end) < _TOUCHING
+    ]
+    rows = np.searchsorted((np.arange(n_rows) + 0.5) / rate, touching)
+    return np.unique(rows[(rows > 0) & (rows < n_rows)])
 
 
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:

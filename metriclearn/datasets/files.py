@@ -295,7 +295,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     [PosixPath('a.csv')]
     """
     kept: list[Path] = []
-    odd: list[Path] = []
+    odd: list[str] = []
     for file in files:
         is_table = file.name.lower().endswith(ending)
         if not is_table and not file.name.lower().endswith(".labels.csv"):
@@ -303,12 +303,14 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
             continue
         with file.open("rb") as stream:
             has_times = re.search(rb"\bstart\b", stream.readline(), re.IGNORECASE)
-        if not has_times:
-            (odd if is_table else kept).append(file)
+        if not has_times and is_table:
+            odd.append(file.name)
+        elif not has_times:
+            kept.append(file)
     if odd:
         warnings.warn(
             f"Files whose names end in {ending} count as tables of segments, so they are no "
-            f"recordings: {', '.join(file.name for file in odd[:5])}; give them other names if they are.",
+            f"recordings: {', '.join(odd[:5])}; give them other names if they are.",
             stacklevel=4,
         )
     return kept

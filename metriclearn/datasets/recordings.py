@@ -7,14 +7,20 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.annotations import Segment, named_as, numbered, row_labels
+from metriclearn.datasets.annotations import (
+    Segment,
+    equal_starts,
+    named_as,
+    numbered,
+    row_labels,
+)
 from metriclearn.datasets.files import (
     ENDINGS,
     columns_of_times,
@@ -129,7 +135,7 @@ def load_recordings(
     -----
     UserWarning
         If the last segment of a recording ends after the recording, if a segment is too short for a
-        row, or if a segment has the same label as the segment before it. Without ``gap``, there is
+        row, or if a segment touches one with the same label before it. Without ``gap``, there is
         also a warning if the last segment ends before the middle of the recording, or if more than
         2 % of all time is in no segment.
 
@@ -269,10 +275,11 @@ def _labeled(
     features: Mapping[str, NDArray],
     rate: float,
     gap: str | None,
-) -> dict[str, tuple[NDArray, NDArray]]:
+) -> dict[str, tuple[NDArray, ...]]:
     """Label the rows of every recording, after checking the times of its segments.
 
-    The result maps the name of every recording to its features and its row labels.
+    The result maps the name of every recording to its features, its row labels, and the first rows
+    of segments with the label of the segment before.
     """
     labelings = [[label for *_, label in tables[recording]] for recording in features]
     one = len(set(chain(*labelings))) == 1  # with one label, every boundary of the table counts
@@ -281,7 +288,8 @@ def _labeled(
             f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; label "
             "the segments, or leave gap out."
         )
-    parts, outside, length = {}, 0.0, 0.0
+    outside, length = 0.0, 0.0
+    parts: dict[str, tuple[NDArray, ...]] = {}
     short: dict[str, int] = {}
     equal: dict[str, int] = {}
     for recording, X in features.items():
@@ -291,9 +299,10 @@ def _labeled(
         outside += end - sum(max(0.0, min(b, end) - a) for a, b, _ in spans)
         seen = row_labels(numbered(spans), len(X), rate)
         short[recording] = len(spans) - len(set(seen.tolist()))
-        equal[recording] = 0 if one else sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
         names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
-        parts[recording] = X, row_labels(names if one else spans, len(X), rate, gap)
+        labels = row_labels(names if one else spans, len(X), rate, gap)
+        parts[recording] = X, labels, equal_starts(names if one else spans, len(X), rate)
+        equal[recording] = len(parts[recording][2])
     if gap is None and outside > 0.02 * length:
         warnings.warn(
             f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "
@@ -302,10 +311,10 @@ def _labeled(
         )
     too_short = f"too short for a row at {rate:g} rows per second are lost"
     rate_up = "raise the rate (--rate), or check that times are in seconds"
-    joined = "with the label of the segment before are joined to it"
+    divided = "that touch one with the same label are kept apart"
     for counts, which, remedy in (
         (short, too_short, rate_up),
-        (equal, joined, "to learn such boundaries, leave the labels out"),
+        (equal, divided, "join them if nothing changes there"),
     ):
         if total := sum(counts.values()):
             where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)

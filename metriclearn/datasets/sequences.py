@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.parameters import real_array
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Items:
 class LabeledSequences(Items):
     """N sequences with one label per sample. The constructor checks shapes and values.
 
-    A segment is a maximal run of equal labels, so a label may recur later in a sequence.
+    A segment is a run of equal labels, so a label may recur later in a sequence. Runs are maximal,
+    except at ``starts``.
 
     Parameters
     ----------
@@ -77,6 +78,10 @@ class LabeledSequences(Items):
         Name of every sequence.
     feature_names : list of P str
         Name of every feature.
+    starts : list of N int arrays, optional
+        For every sequence, the samples at which a segment starts although the segment before has
+        the same label. :meth:`metriclearn.Segmenter.fit` learns these boundaries if it is given the
+        data set; ``labels`` alone cannot tell them.
 
     Raises
     ------
@@ -102,15 +107,26 @@ class LabeledSequences(Items):
     groups: list[str]
     names: list[str]
     feature_names: list[str]
-    LISTS: ClassVar = ("sequences", "labels", "groups", "names")
+    starts: list[NDArray[np.int64]] = field(default_factory=list, kw_only=True)
+    LISTS: ClassVar = ("sequences", "labels", "groups", "names", "starts")
 
     def __post_init__(self) -> None:
+        if not len(self.starts):
+            object.__setattr__(self, "starts", [()] * len(self.sequences))
         super().__post_init__()
         checked = [self._check(*item) for item in zip(self.names, self.sequences, self.labels)]
         object.__setattr__(self, "sequences", [features for features, _ in checked])
         object.__setattr__(self, "labels", [labels for _, labels in checked])
-        for field in ("groups", "names", "feature_names"):
-            object.__setattr__(self, field, [str(value) for value in getattr(self, field)])
+        starts = [np.unique(np.array(rows, dtype=np.int64)) for rows in self.starts]
+        object.__setattr__(self, "starts", starts)
+        for name, rows, labels in zip(self.names, starts, self.labels):
+            if len(rows) and not 0 < rows[0] <= rows[-1] < len(labels):
+                raise ValueError(
+                    f"LabeledSequences {self.name!r} needs starts inside of sequence {name!r}, "
+                    f"from 1 to {len(labels) - 1}, got {rows.tolist()[:8]}."
+                )
+        for one in ("groups", "names", "feature_names"):
+            object.__setattr__(self, one, [str(value) for value in getattr(self, one)])
 
     def _check(self, name: str, features: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
         """Check one sequence, and return its features (float64) and labels as arrays."""
@@ -131,7 +147,19 @@ class LabeledSequences(Items):
     @property
     def change_points(self) -> list[NDArray[np.int64]]:
         """The segment ends of every sequence, as in ruptures: the last end is T_i."""
-        return [Partition.from_runs(labels).change_points for labels in self.labels]
+        ends = [Partition.from_runs(labels).change_points for labels in self.labels]
+        return list(map(np.union1d, ends, self.starts))
+
+    @property
+    def labelings(self) -> list[Any]:
+        """The labels of every sequence, with the boundaries between equal labels if there are any.
+
+        :meth:`metriclearn.Segmenter.fit` takes them in place of ``labels``.
+        """
+        return [
+            LabeledPartition(ends, labels[ends - 1]) if len(rows) else labels
+            for ends, labels, rows in zip(self.change_points, self.labels, self.starts)
+        ]
 
     @property
     def has_classes(self) -> bool:
@@ -165,6 +193,7 @@ class LabeledSequences(Items):
             labels=[self.labels[i][a:b] for i, a, b in pieces],
             groups=[self.groups[i] for i, _, _ in pieces],
             names=[self.names[i] for i, _, _ in pieces],
+            starts=[_within(self.starts[i], a, b) for i, a, b in pieces],
         )
 
     def split_by_group(
@@ -230,6 +259,11 @@ class LabeledSequences(Items):
             )
         members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
         return tuple(self.select(indices) for indices in members)
+
+
+def _within(rows: NDArray[np.int64], first: int, stop: int) -> NDArray[np.int64]:
+    """Return the rows inside a range, counted from its first row."""
+    return rows[(rows > first) & (rows < stop)] - first
 
 
 def runs(labels: ArrayLike) -> list[str]:
@@ -312,17 +346,19 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
 
 def of_parts(
     name: str,
-    parts: Mapping[str, tuple[NDArray, NDArray]],
+    parts: Mapping[str, tuple[NDArray, ...]],
     feature_names: Sequence[str],
     groups: Sequence[str] | None = None,
 ) -> LabeledSequences:
     """Make a data set from ``parts``, which maps sequence names to (features, labels).
 
+    A third array in a part holds the ``starts`` of :class:`LabeledSequences`.
+
     Parameters
     ----------
     name : str
         Name of the data set.
-    parts : mapping of str to (array (T_i, P), array (T_i,))
+    parts : mapping of str to (array (T_i, P), array (T_i,)) or with a third array
     feature_names : sequence of P str
     groups : sequence of str, optional
         In the order of ``parts``. By default every sequence is a separate group.
@@ -349,8 +385,10 @@ def of_parts(
     """
     names = list(parts)
     sequences, labels = ([part[i] for part in parts.values()] for i in (0, 1))
+    starts = [part[2] if len(part) > 2 else np.zeros(0, dtype=np.int64) for part in parts.values()]
     groups = names if groups is None else list(groups)
-    return LabeledSequences(name, sequences, labels, groups, names, list(feature_names))
+    features = list(feature_names)
+    return LabeledSequences(name, sequences, labels, groups, names, features, starts=starts)
 
 
 def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str, NDArray]:

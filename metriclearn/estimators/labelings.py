@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.partition import Partition, factorize, label_array, label_values
+from metriclearn.problem.partition import (
+    LabeledPartition,
+    Partition,
+    factorize,
+    label_array,
+    label_values,
+)
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
 
 # Weights below this fraction of the largest weight change a sum only by rounding.
@@ -124,6 +130,8 @@ def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -
 def _read_labeling(
     who: str, labels: Any, place: str, partial: bool, segments: bool, length: int
 ) -> Partition | PartialPartition:
+    if isinstance(labels, LabeledPartition):
+        return Partition(ends=labels.change_points)
     if isinstance(labels, Partition):
         return labels
     if isinstance(labels, _NO_LIST):
@@ -274,8 +282,10 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
 def sample_labels(labeling: Any, length: int) -> NDArray | None:
     """Return the labels of the samples, (T,), or None if there is no label for each sample.
 
-    Partitions, change-points and PartialPartitions have no label for each sample.
+    Partitions without labels, change-points and PartialPartitions have no label for each sample.
     """
+    if isinstance(labeling, LabeledPartition):
+        return labeling.sample_labels
     if isinstance(labeling, (Partition, PartialPartition)):
         return None
     values = label_array(labeling)

@@ -71,7 +71,7 @@ from metriclearn.estimators.selection.validation import (
 from metriclearn.estimators.unlabeled import labeled, note_texts
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.named_segments import NamedPartition
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import (
     Jobs,
@@ -207,6 +207,8 @@ class Segmenter(AgreementSegmenter):
         The sorted names that are predicted.
     row_names_ : RowNames or None
         Names segments if labels are classes, but no member predicts names.
+    divides_equal_ : bool
+        Whether training recordings had neighboring segments with the same label.
     trained_on_ : list of str
         Names of the training recordings.
     view_ : fitted view or None
@@ -259,9 +261,10 @@ class Segmenter(AgreementSegmenter):
     validation_: Validation | None = field(init=False)
     row_names_: RowNames | None = field(init=False)
 
-    # Not in model files, and not in vars before the fit
+    # Not in vars before the fit; the first two are not in model files
     cross_fit_ = cast("CrossFit | None", None)
     left_out_ = cast("Mapping[int, Partition]", MappingProxyType({}))
+    divides_equal_ = False
 
     def fit(
         self,
@@ -312,6 +315,7 @@ class Segmenter(AgreementSegmenter):
             fitted._fit_parts(divided)
         if fitted.classes_ is None and self.names is not False:
             fitted.row_names_ = _row_names(given)
+        fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
         if not varies.all():
             note_constant(fitted, varies)
         fitted.seconds = self.seconds
@@ -331,7 +335,7 @@ class Segmenter(AgreementSegmenter):
                 read_groups(who, groups, len(X.sequences))
                 X = replace(X, groups=list(groups))
             made = labeled(X)
-            groups, names, y = made.groups, made.names, made.labels
+            groups, names, y = made.groups, made.names, made.labelings
             X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
         X = self.features_of(X)
         missing = self.view is None or getattr(self.view, "missing", False)
@@ -356,10 +360,12 @@ class Segmenter(AgreementSegmenter):
                 named = names_of(who, self.names, labels, data, truths, units) is not None
                 given = [sample_labels(one, len(A)) for one, A in zip(labels, data.arrays)]
                 truths = list(map(restriction, truths, kept))
-                labels = truths
                 if named and all(one is not None for one in given):
-                    labels = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
+                    rows_of_names = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
+                    labels = list(map(_with_starts, labels, rows_of_names, truths))
                     truths = read_labelings(who, labels, seen, segments=True, partial=True)
+                else:
+                    labels = truths
             data = seen
         return Given(replace(data, single=False), labels, truths, units, names is None)
 
@@ -621,8 +627,8 @@ class Segmenter(AgreementSegmenter):
     ) -> list[Segment]:
         """Return the segments of one recording as (start, end, label), with times in seconds.
 
-        Without a rate, times are in rows. Neighboring segments with the same label are joined. If
-        labels are not classes, all labels are empty.
+        Without a rate, times are in rows. Neighboring segments with the same label are joined,
+        unless there were such in training. If labels are not classes, all labels are empty.
 
         Parameters
         ----------
@@ -685,7 +691,7 @@ class Segmenter(AgreementSegmenter):
             return [(start, end, "") for start, end in pairwise(cuts)]
         segments: list[Segment] = []
         for start, end, name in zip(cuts[:-1], cuts[1:], names):
-            if segments and segments[-1][2] == name:
+            if segments and segments[-1][2] == name and not self.divides_equal_:
                 start = segments.pop()[0]
             segments.append((start, end, name))
         return segments
@@ -713,6 +719,13 @@ def _used(given: Given) -> NDArray[np.int64]:
     pairs = zip(given.data.arrays, given.truths)
     usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
     return np.flatnonzero(usable)
+
+
+def _with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
+    """Return the names of kept rows, with the boundaries that only the labeling could tell."""
+    if not isinstance(labeling, LabeledPartition):
+        return names
+    return LabeledPartition(truth.change_points, names[truth.change_points - 1])
 
 
 def _row_names(given: Given) -> RowNames | None:

@@ -25,7 +25,7 @@ def labeled(data: LabeledSequences) -> LabeledSequences:
                 "left out; give them another label if they are of a class.",
                 stacklevel=4,
             )
-    truths = [Partition.from_runs(labels) for labels in data.labels]
+    truths = [Partition(ends=ends) for ends in data.change_points]
     if all(truth.n_clusters == 1 for truth in truths):
         raise ValueError(
             f"Segmenter needs a boundary to learn from, but each recording of {data.name!r}, or "

@@ -126,7 +126,12 @@ def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
     """
     # One unknown name makes all truths partial, because all truths of a hinge have one type.
     if all((row >= 0).all() for row in codes):
-        return list(map(NamedPartition.from_codes, codes))
+        return [
+            NamedPartition(truth.change_points, row[truth.change_points - 1])
+            if isinstance(truth, Partition)
+            else NamedPartition.from_codes(row)
+            for row, truth in zip(codes, truths)
+        ]
     partial = [
         PartialPartition(truth.n_samples, change_points=truth.change_points)
         if isinstance(truth, Partition)

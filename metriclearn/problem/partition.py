@@ -288,6 +288,42 @@ class Partition:
         return f"Partition({self.n_samples} samples, {self.n_clusters} {kind})"
 
 
+class LabeledPartition(Partition):
+    """A segmentation whose segments have labels of any type, as people give them.
+
+    Two neighboring segments may have the same label, which labels of samples cannot tell.
+
+    Parameters
+    ----------
+    ends : int array (K,)
+        Segment ends. The last end is T.
+    values : array (K,)
+        The label of every segment.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LabeledPartition(np.array([1, 3]), np.array(["a", "a"])).sample_labels.tolist()
+    ['a', 'a', 'a']
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, ends: NDArray, values: NDArray) -> None:
+        super().__init__(ends=ends)
+        self.values = np.array(values)
+        self.values.setflags(write=False)
+
+    @property
+    def sample_labels(self) -> NDArray:
+        """The label of every sample, (T,)."""
+        return np.repeat(self.values, self.sizes)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key, tuple(self.values.tolist()))
+
+
 def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> tuple[Any, int]:
     """Return K and ``min_size`` as ints, whatever their types.
 

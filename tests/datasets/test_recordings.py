@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
     [
         ("0,1,x 1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; the rest is ignored"),
         ("0,1,x 1,1.1,y 1.1,3,x", r"at 2 rows per second are lost: 1 of 4 .one 1.; raise .*--rate"),
-        ("0,1,x 1,2,y 2,3,y", "with the label of the segment before are joined to it: 1 of 4 .one"),
+        ("0,1,x 1,2,y 2,3,y", "that touch one with the same label are kept apart: 1 of 4 .one 1"),
         ("0,1000,x 1000,3000,y", r"'one' from 1000 to 3000 s, but .* times in seconds"),
         ("0,0.2,x", "and get the label of the nearest segment"),
     ],

@@ -132,6 +132,7 @@ def live_segments(
     row_names, start, begin = getattr(model, "row_names_", None), 0, 0.0
     recent: list[NDArray] = []  # scores of labels since the start of the segment
     waiting: Segment | None = None
+    divides = getattr(model, "divides_equal_", False)
     for rows in chain(chunks, [None]):
         if rows is not None and row_names is not None:
             recent.append(row_names.scores(rows))
@@ -142,7 +143,7 @@ def live_segments(
                 scores = np.concatenate(recent)
                 label = row_names.names[int(np.argmax(scores[: end - start].mean(axis=0)))]
                 recent = [scores[end - start :]]
-            if waiting is not None and not (label and label == waiting[2]):
+            if waiting is not None and (divides or not label or label != waiting[2]):
                 yield waiting
                 waiting = None
             stop = at(known.place(end) if known.count else end)

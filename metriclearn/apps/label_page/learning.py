@@ -314,7 +314,7 @@ class Group:
         then on, the model of the group uses the better variant, and is shown if this variant has a
         smaller loss than one segment. If not, ``missing`` is the number of further boundaries that
         it would have to find exactly, each of which lowers its loss by one against one segment.
-        More labels also improve the model, so ``missing`` is at most the number of known boundaries.
+        More labels also improve the model, so it is at most the number of known boundaries.
         """
         self.checked = self.calibration = None
         every = [

@@ -346,8 +346,9 @@ class Page:
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
             if alike and other.name in tables:
-                labels = datasets.row_labels(tables[other.name], len(other.features), other.rate)
-                parts[other.name] = other.features, labels
+                given = tables[other.name], len(other.features), other.rate
+                labels = datasets.row_labels(*given), datasets.equal_starts(*given)
+                parts[other.name] = other.features, *labels
         if not parts:
             raise Refusal(422, "A model needs completely labeled stretches; accept or label some.")
         return model_of(self.folder.name, parts, one.columns, one.extractor, one.rate)

@@ -35,13 +35,15 @@ def segments(changes: Sequence[float], labels: Sequence[str] = "ab") -> list[dic
 
 def write_labels(folder: Path, **recordings: list[dict[str, Any]]) -> None:
     """A folder in which the page was used."""
-    labels = sorted({one["label"] for many in recordings.values() for one in many if "label" in one})
+    labels = sorted(
+        {one["label"] for many in recordings.values() for one in many if "label" in one}
+    )
     state = {"format": 1, "revision": 1, "labels": labels, "recordings": recordings}
     (folder / "metriclearn.json").write_text(json.dumps(state))
 
 
 def emulate(browser: Any, width: int, scheme: str) -> None:
-    """Show pages on a screen of this width, that is a phone below 600 pixels, and in these colors."""
+    """Show pages on a screen of this width, a phone below 600 pixels, and in these colors."""
     height = 740 if width < 600 else 800
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -133,7 +135,9 @@ class Page:
         pressed = ("mousePressed", "mouseReleased") if click else ()
         for kind in ("mouseMoved", *pressed):
             button = {"button": "left", "clickCount": 1} if kind in pressed else {}
-            self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, **place, **button})
+            self.browser.execute_cdp_cmd(
+                "Input.dispatchMouseEvent", {"type": kind, **place, **button}
+            )
         first, last = self.view()
         return first + (place["x"] - area["left"]) / area["width"] * (last - first)
 

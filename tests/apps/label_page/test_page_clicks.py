@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.apps.label_page.browsing import SECONDS, Page, emulate, segments, write_labels, write_table
+from tests.apps.label_page.browsing import (
+    SECONDS,
+    Page,
+    emulate,
+    segments,
+    write_labels,
+    write_table,
+)
 
 CHANGES = [6.0, 11.0, 15.0, 20.0, 26.0]
 _ALT = """
-const event = new KeyboardEvent(arguments[0], {key: "Alt", altKey: true, bubbles: true, cancelable: true});
-return document.dispatchEvent(event);
+const options = {key: "Alt", altKey: true, bubbles: true, cancelable: true};
+return document.dispatchEvent(new KeyboardEvent(arguments[0], options));
 """
 # Heights of the captions of rows, in pixels of the window.
 _ROWS = """
@@ -150,7 +157,9 @@ def test_no_boundary_of_the_model_until_it_is_better_than_none(page: Page) -> No
         found = page.browser.execute_script("return rows")
         places = {name: page.box(name) for name in ("#timeline", "#overview", ".tools")}
         return {name: found[name] for name in ("You", "Model")} | {
-            f"{name} {side}": box[side] for name, box in places.items() for side in ("top", "height")
+            f"{name} {side}": box[side]
+            for name, box in places.items()
+            for side in ("top", "height")
         }
 
     before = rows()

@@ -14,15 +14,18 @@ from tests.apps.label_page.browsing import Page, emulate, segments, write_labels
 FIRST = "01 morning walk"
 _COLORS = """
 const style = getComputedStyle(document.documentElement);
-return Object.fromEntries(arguments[0].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+const value = (name) => style.getPropertyValue(`--${name}`).trim();
+return Object.fromEntries(arguments[0].map((name) => [name, value(name)]));
 """
 _COVERED = """
 const shown = document.querySelector(arguments[0]), box = shown.getBoundingClientRect();
-const ends = [box.left + 1, box.right - 1].map((x) => document.elementFromPoint(x, (box.top + box.bottom) / 2));
-return [shown.textContent, shown.scrollWidth - shown.clientWidth, ends.every((one) => shown.contains(one))];
+const y = (box.top + box.bottom) / 2;
+const seen = [box.left + 1, box.right - 1].map((x) => document.elementFromPoint(x, y));
+const isWhole = seen.every((one) => shown.contains(one));
+return [shown.textContent, shown.scrollWidth - shown.clientWidth, isWhole];
 """
-# Colors as eyes without one kind of cones see them, from linear RGB (Machado, Oliveira and Fernandes,
-# A physiologically-based model for simulation of color vision deficiency, 2009).
+# Colors as eyes without one kind of cones see them, from linear RGB (Machado, Oliveira and
+# Fernandes, A physiologically-based model for simulation of color vision deficiency, 2009).
 EYES = {
     "all": np.eye(3),
     "protanopia": [
@@ -87,8 +90,9 @@ def test_scrollbars_are_as_dark_as_the_page(page: Page) -> None:
     from PIL import Image
 
     is_dark, width = page.browser.execute_script(
-        "const list = document.querySelector('#recordings');"
-        "return [matchMedia('(prefers-color-scheme: dark)').matches, list.offsetWidth - list.clientWidth]"
+        "const list = document.querySelector('#recordings'), width = list.offsetWidth;"
+        "const {matches} = matchMedia('(prefers-color-scheme: dark)');"
+        "return [matches, width - list.clientWidth]"
     )
     scheme = "return getComputedStyle(document.documentElement).colorScheme"
     assert page.browser.execute_script(scheme) == "light dark"
@@ -102,6 +106,7 @@ def test_scrollbars_are_as_dark_as_the_page(page: Page) -> None:
 def test_the_name_of_the_first_recording_is_legible(page: Page) -> None:
     for selector in ("#name", "#recordings b"):
         page.browser.execute_script(
-            "if (arguments[0] !== '#name') document.querySelector(arguments[0]).scrollIntoView()", selector
+            "if (arguments[0] !== '#name') document.querySelector(arguments[0]).scrollIntoView()",
+            selector,
         )
         assert page.browser.execute_script(_COVERED, selector) == [FIRST, 0, True]
