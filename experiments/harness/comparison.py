@@ -354,10 +354,13 @@ def case_of(
 def cut(data: LabeledSequences, parts: Mapping[int, Any]) -> LabeledSequences:
     """Cut parts out of some sequences. ``parts`` maps the index of a sequence to a slice or a mask
     of its samples."""
+    kept = [np.arange(len(data.labels[i]))[part] for i, part in parts.items()]
+    starts = [np.searchsorted(rows, data.starts[i]) for i, rows in zip(parts, kept)]
     return replace(
         data.select(list(parts)),
         sequences=[data.sequences[i][part] for i, part in parts.items()],
         labels=[data.labels[i][part] for i, part in parts.items()],
+        starts=[one[(one > 0) & (one < len(rows))] for one, rows in zip(starts, kept)],
     )
 
 
@@ -367,6 +370,7 @@ def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
         a,
         sequences=a.sequences + b.sequences,
         labels=a.labels + b.labels,
+        starts=a.starts + b.starts,
         groups=[f"train_{group}" for group in a.groups] + [f"valid_{group}" for group in b.groups],
         names=a.names + b.names,
     )

@@ -187,6 +187,29 @@ def test_the_check_counts_boundaries_and_has_an_interval() -> None:
     assert (checked + checked).agreed == 2 * checked.agreed
 
 
+def test_a_model_is_shown_once_it_is_better_than_one_segment_on_what_is_held_out() -> None:
+    one, annotations = _kinds(0, 9)
+    changes = [given for given in annotations if given.kind == "change"]
+    segments = [given for given in annotations if given.kind == "segment"]
+    # boundaries without labels on both sides cannot be held out
+    group, _ = _learned({"r0": changes}, [one])
+    assert group.model is not None
+    assert (group.is_shown, group.missing) == (False, 3)
+    for count in range(1, 6):
+        group, _ = _learned({"r0": sorted([*segments[:count], *changes[: count - 1]])}, [one])
+        assert group.missing == max(4 - count, 0)
+        assert group.is_shown == (count > 3)
+    # where features tell nothing, more labels are asked for, but never more than twice as many
+    noise = replace(one, features=np.random.default_rng(0).normal(size=one.features.shape))
+    for count in (4, 6, 9):
+        group, _ = _learned({"r0": sorted([*segments[:count], *changes[: count - 1]])}, [noise])
+        assert group.model is not None
+        assert not group.is_shown
+        assert 1 <= group.missing < count
+    assert group.checked is not None
+    assert group.checked.agreed + group.checked.missed == 8
+
+
 def test_learning_leaves_the_filters_of_warnings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """They belong to all threads, and the page learns in one: before, warnings could be lost."""
     recordings, annotations = zip(*(_kinds(seed, 6) for seed in range(2)))

@@ -288,7 +288,7 @@ function refresh() {
   showAlarm();
   showList();
   showLabels();
-  quality.show(state.learned.curve);
+  quality.show(state.learned.curve, state.current.name in (state.learned.missing ?? {}));
   find("hint").title = find("hint").textContent = hint();
   announce();
   for (const button of find("marks").children) {

@@ -24,7 +24,7 @@ export function reason(last, before) {
     + "has not become worse; it is now tested on more of what can happen.";
 }
 
-export function verdict(curve) {
+export function verdict(curve, isHidden = false) {
   const checks = curve.filter((point) => point.stretches > 0);
   const last = checks.at(-1);
   if (!last) {
@@ -35,6 +35,7 @@ export function verdict(curve) {
   const sentences = [
     `Measured on ${many(stretches, "stretch", "stretches")} of yours, hidden from the model in turn: it finds `
       + `${agreed} of your ${many(agreed + missed, "boundary", "boundaries")}, and sets ${extra || "none"} that you have not.`,
+    isHidden ? "That is no better than no boundary at all, so the page does not show the model's yet." : "",
     named === null || named === undefined ? "" : `Its names are right ${percent(named)} of the time.`,
     reason(last, checks.at(-2)),
     stretches < SETTLED ? "With so few stretches the number is rough, and still jumps up and down." : "",
@@ -50,8 +51,8 @@ export class Quality {
     this.color = color;
   }
 
-  show(curve) {
-    const [title, text] = verdict(curve);
+  show(curve, isHidden) {
+    const [title, text] = verdict(curve, isHidden);
     find("share").textContent = title;
     find("verdict").textContent = text;
     const checks = curve.filter((point) => point.stretches > 0);
