@@ -183,7 +183,7 @@ class _Trial:
     margins: list[BoundaryMargins] = field(default_factory=list)
     truths: list[Partition] = field(default_factory=list)
     check: Check = field(default_factory=Check)
-    squares: float = 0.0
+    squares: list[float] = field(default_factory=list)
 
     def add(
         self, model: Model, X: NDArray, truth: Partition, tolerance: int, names: NDArray
@@ -194,7 +194,8 @@ class _Trial:
         is unknown.
         """
         found = model.margins(X, PartialPartition(len(X)), tolerance)
-        self.squares += FrobeniusLoss().squared_norm(Partition(ends=found.change_points), truth)
+        predicted = Partition(ends=found.change_points)
+        self.squares.append(FrobeniusLoss().squared_norm(predicted, truth))
         relative = found.losses / model.learner.penalty_
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
@@ -208,12 +209,13 @@ class _Trial:
         self.check += check
 
     @property
-    def gain(self) -> float:
-        """How much smaller ‖M − N‖² is, in total, than for one segment in each stretch.
+    def gains(self) -> list[float]:
+        """How much smaller ‖M − N‖² is than for one segment, in every stretch.
 
         For one segment, it is the number of boundaries in the stretch.
         """
-        return self.check.agreed + self.check.missed - self.squares
+        pairs = zip(self.truths, self.squares)
+        return [truth.n_clusters - 1 - square for truth, square in pairs]
 
     @property
     def loss(self) -> float:
@@ -224,7 +226,7 @@ class _Trial:
         """
         sizes = sum(truth.n_samples for truth in self.truths)
         segments = sum(truth.n_clusters for truth in self.truths)
-        return self.squares + (self.check.named - self.check.right) * segments / max(sizes, 1)
+        return sum(self.squares) + (self.check.named - self.check.right) * segments / max(sizes, 1)
 
 
 @dataclass
@@ -311,10 +313,8 @@ class Group:
         """Compare labeled stretches with predictions by models that were not trained on them.
 
         Two variants are compared. In one of them, names influence where boundaries are found. From
-        then on, the model of the group uses the better variant, and is shown if this variant has a
-        smaller loss than one segment. If not, ``missing`` is the number of further boundaries that
-        it would have to find exactly, each of which lowers its loss by one against one segment.
-        More labels also improve the model, so it is at most the number of known boundaries.
+        then on, the model of the group uses the better variant, and is shown if this variant is
+        better than one segment, see :func:`_missing`.
         """
         self.checked = self.calibration = None
         every = [
@@ -325,7 +325,7 @@ class Group:
         ]
         stretches = _some(every, [one.truth.n_samples for one in every])
         n_known = sum(one.truth.n_clusters - 1 for one in stretches)
-        self.missing = max(_FEWEST - n_known, 1)
+        self.missing = _missing([], n_known)
         if self.model is None or len(stretches) < 2:
             return
         features = [self.recordings[one.recording].features[one.rows] for one in stretches]
@@ -347,7 +347,7 @@ class Group:
         self.model = replace(self.model, is_joint=is_joint)
         best = joint if is_joint else apart
         self.checked = best.check
-        self.missing = 0 if best.gain > 0 else max(1, min(int(1 - best.gain), n_known))
+        self.missing = _missing(best.gains, n_known)
         if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
             self.calibration = Calibration.learn(best.margins, best.truths, self.tolerance)
 
@@ -357,6 +357,30 @@ class Group:
         for one in left:
             codes[one.recording][one.rows] = -1
         return Names.learn(given.names, self.recordings, codes)
+
+
+def _missing(gains: Sequence[float], n_known: int) -> int:
+    """Estimate how many labels are missing until a model is better than one segment.
+
+    It is better if the mean gain over stretches held out exceeds its standard error. As long as it
+    is not, we count the further boundaries that it would have to find exactly, with a gain of one
+    each. More labels also improve the model, so we ask for a quarter more at least, and twice as
+    many at most.
+
+    Parameters
+    ----------
+    gains : sequence of float
+        How much smaller the loss of the model is than that of one segment, in every stretch.
+    n_known : int
+        Number of boundaries with labels on both sides.
+    """
+    if n_known < _FEWEST:
+        return _FEWEST - n_known
+    for count in range(n_known):
+        all_gains = np.append(gains, np.ones(count))
+        if len(all_gains) > 1 and all_gains.mean() > all_gains.std(ddof=1) / len(all_gains) ** 0.5:
+            return max(count, n_known // 4 + 1) if count else 0
+    return n_known
 
 
 def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
