@@ -37,6 +37,7 @@ _JUDGED = 20.0  # longest stretch, in seconds, that a person judges at once
 _CALIBRATED = 20  # held-out boundaries that probabilities need
 _FEW_STRETCHES = 5  # up to so many, each is held out alone; more are held out in three parts
 _FEWEST = 3  # boundaries in labeled stretches, so that some can be held out
+_LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _FEW_CHANGES = 40
 _SOLVER = BundleDual(tolerance=1e-2)
@@ -276,8 +277,10 @@ class Group:
         pieces: list[tuple[NDArray, Any]] = []
         for one, partial in zip(self.recordings, given.partial):
             for start, stop in _windows(partial):
-                inside = partial.within(start, stop)
-                pieces.append((one.features[start:stop], inside.segmentation() or inside))
+                X, inside = one.features[start:stop], partial.within(start, stop)
+                whole = inside.segmentation()
+                is_long = whole is not None and stop - start > _LONG
+                pieces += _parts(X, whole) if is_long else [(X, whole or inside)]
         pieces = _some(pieces, [len(X) for X, _ in pieces])
         if self.model is not None:
             for i, (X, truth) in enumerate(pieces):
@@ -407,6 +410,12 @@ def _inner(start: int, ends: NDArray) -> tuple[int, NDArray]:
     return start, ends[:-1] if is_single else ends
 
 
+def _parts(X: NDArray, truth: Any) -> list[tuple[NDArray, Any]]:
+    """Cut a labeled stretch, from which we learn several times as fast then."""
+    parts = _divided(0, truth.change_points)
+    return [(X[first : ends[-1]], Partition(ends=ends - first)) for first, ends in parts]
+
+
 def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
     """Select pieces with about ``_MOST_ROWS`` rows in total. The choice is deterministic."""
     order = np.random.default_rng(0).permutation(len(pieces))
@@ -429,13 +438,8 @@ def _fitted(pieces: list[tuple[NDArray, Any]], patience: float = _PATIENCE) -> A
     if not len(learner.components_) or not learner.penalty_:
         return None
     if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:
-        # With few labels many penalties have the least loss; the one in the middle is safest. It is
-        # found several times as fast for short parts.
-        parts = [
-            (X[first : ends[-1]], Partition(ends=ends - first))
-            for X, truth in pieces
-            for first, ends in _divided(0, truth.change_points)
-        ]
+        # with few labels many penalties have the least loss; the one in the middle is safest
+        parts = chain.from_iterable(starmap(_parts, pieces))
         learner.tune_penalty(*map(list, zip(*parts)))
     return learner
 
