@@ -59,11 +59,12 @@ def _label_and_accept(page: Page) -> None:
     before = page.shown()
     page.click(4.0, below=True)
     page.press("1")
-    page.drag(8.1, 14.0, below=True)
+    page.click(15.0)
+    page.drag(8.1, 14.9, below=True)  # to the boundaries nearby
     page.press("2")
-    for change, key in ((15.0, "1"), (24.0, "2")):
-        page.click(change)
-        page.click(change + 2.0, below=True)
+    page.click(24.0)
+    for second, key in ((17.0, "1"), (26.0, "2")):
+        page.click(second, below=True)
         page.press(key)
     page.saved()
     labels = [one.get("label") for one in page.file()["recordings"]["first"]]

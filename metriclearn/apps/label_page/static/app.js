@@ -506,7 +506,7 @@ function open(name) {
   player.open(one);
   refresh();
   const [list, item] = [find("recordings"), find("recordings").children[state.recordings.indexOf(one)]];
-  const least = item.offsetTop + item.offsetHeight - list.clientHeight;
+  const least = item.offsetTop + item.offsetHeight + 1 - list.clientHeight; // offsets are rounded
   list.scrollTop = Math.max(Math.min(list.scrollTop, item.offsetTop), least);
 }
 
