@@ -380,7 +380,7 @@ def equal_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArr
 
     Returns
     -------
-    array of int, increasing
+    array (k,) of int, increasing
 
     Raises
     ------
