@@ -61,6 +61,7 @@ from metriclearn.estimators.selection.fits import (
     Member,
     Parts,
     is_interrupted,
+    with_starts,
 )
 from metriclearn.estimators.selection.validation import (
     Share,
@@ -362,7 +363,7 @@ class Segmenter(AgreementSegmenter):
                 truths = list(map(restriction, truths, kept))
                 if named and all(one is not None for one in given):
                     rows_of_names = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
-                    labels = list(map(_with_starts, labels, rows_of_names, truths))
+                    labels = list(map(with_starts, labels, rows_of_names, truths))
                     truths = read_labelings(who, labels, seen, segments=True, partial=True)
                 else:
                     labels = truths
@@ -719,13 +720,6 @@ def _used(given: Given) -> NDArray[np.int64]:
     pairs = zip(given.data.arrays, given.truths)
     usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
     return np.flatnonzero(usable)
-
-
-def _with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
-    """Return the names of kept rows, with the boundaries that only the labeling could tell."""
-    if not isinstance(labeling, LabeledPartition):
-        return names
-    return LabeledPartition(truth.change_points, names[truth.change_points - 1])
 
 
 def _row_names(given: Given) -> RowNames | None:

@@ -4,6 +4,7 @@ import copy
 import threading
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,12 @@ from sklearn.tree import DecisionTreeClassifier
 import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators import Viterbi
+from metriclearn.estimators import Member, Viterbi
 from metriclearn.estimators.scores.agreement import answers_of
 from metriclearn.estimators.selection.families import default_members
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import LabeledPartition
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.times import evenly
 from tests.estimators.test_inputs import assert_refused
@@ -539,3 +541,19 @@ def test_labeled_stretches_are_validated() -> None:
     assert found.loss == pytest.approx(np.mean(losses))
     whole = [ml.Partition.from_runs(one[one != -1]).n_clusters - 1 for one in masked]
     assert (found.boundaries, found.one_segment) == (sum(whole), np.mean(whole))
+
+
+@pytest.mark.parametrize("form", ["names", "partitions", "equal neighbors"])
+def test_members_learn_from_every_third_row_and_answer_for_all(form) -> None:
+    X, y = named_recordings(4, 0)
+    truths = [ml.Partition.from_runs(one) for one in y]
+    fewer = [ml.Partition.from_labels(truth.labels[::3]) for truth in truths]
+    given: Any = {"names": y, "partitions": truths}.get(form)
+    if form == "equal neighbors":
+        given = [LabeledPartition(N.change_points, np.full(N.n_clusters, "sit")) for N in truths]
+    member = Member("metric", ml.ChangePointMetricLearner(), every=3)
+    segmenter = ml.Segmenter({"metric": [member]}, n_folds=2, verbose=False).fit(X, given)
+    expected = ml.ChangePointMetricLearner().fit([one[::3] for one in X], fewer)
+    found = segmenter.cross_fit_.models[0][-1]
+    np.testing.assert_array_equal(found.components_, expected.components_)
+    assert [len(segmenter.left_out_[i].labels) for i in range(4)] == list(map(len, X))

@@ -21,7 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import read_labelings, sample_labels
 from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.progress import share_done
 from metriclearn.views.gaps import Labels, restriction
@@ -96,7 +96,10 @@ class Given(NamedTuple):
         found = []
         for i, rows in zip(places, kept):
             names = sample_labels(self.labels[i], len(self.data.arrays[i]))
-            found.append(restriction(self.truths[i], rows) if names is None else names[rows])
+            truth = restriction(self.truths[i], rows)
+            found.append(
+                truth if names is None else with_starts(self.labels[i], names[rows], truth)
+            )
         return found
 
     def divided(self, places: NDArray[np.int64], n_parts: int) -> Given | None:
@@ -118,7 +121,7 @@ class Given(NamedTuple):
         known = PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
         labels: list[Any] = []
         for start, stop in pairwise(cuts.tolist()):
-            if names is None:
+            if names is None or isinstance(self.labels[i], LabeledPartition):
                 inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
                 labels.append(PartialPartition(T, regions=inside))
             else:
@@ -127,6 +130,13 @@ class Given(NamedTuple):
         data = replace(self.data, arrays=[self.data.arrays[i]] * n)
         truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
         return Given(data, labels, list(truths), np.arange(n), self.numbered)
+
+
+def with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
+    """Return the names of kept rows, with the boundaries that only the labeling could tell."""
+    if not isinstance(labeling, LabeledPartition):
+        return names
+    return LabeledPartition(truth.change_points, names[truth.change_points - 1])
 
 
 @dataclass(frozen=True)
