@@ -35,6 +35,7 @@ from metriclearn.estimators.labelings import (
     read_groups,
     read_labelings,
     sample_labels,
+    with_starts,
 )
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
