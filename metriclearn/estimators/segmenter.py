@@ -62,7 +62,6 @@ from metriclearn.estimators.selection.fits import (
     Member,
     Parts,
     is_interrupted,
-    with_starts,
 )
 from metriclearn.estimators.selection.validation import (
     Share,

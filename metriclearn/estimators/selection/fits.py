@@ -19,7 +19,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labelings, sample_labels
+from metriclearn.estimators.labelings import read_labelings, sample_labels, with_starts
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.callbacks import TimeLimit
@@ -130,13 +130,6 @@ class Given(NamedTuple):
         data = replace(self.data, arrays=[self.data.arrays[i]] * n)
         truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
         return Given(data, labels, list(truths), np.arange(n), self.numbered)
-
-
-def with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
-    """Return the names of kept rows, with the boundaries that only the labeling could tell."""
-    if not isinstance(labeling, LabeledPartition):
-        return names
-    return LabeledPartition(truth.change_points, names[truth.change_points - 1])
 
 
 @dataclass(frozen=True)
