@@ -128,6 +128,13 @@ def asserts(node: ast.AST) -> bool:
     return isinstance(node, ast.Assert) or name in CHECKS or name.startswith("assert_")
 
 
+def test_only_the_folder_of_data_is_read_from_the_environment() -> None:
+    """What a fit finds depends on its data and parameters alone."""
+    package = (ROOT / "metriclearn").rglob("*.py")
+    reads = {name_of(path) for path in package if "environ" in path.read_text("utf8")}
+    assert reads <= {"metriclearn/datasets/registry.py", "metriclearn/datasets/recordings.py"}
+
+
 def test_every_test_asserts() -> None:
     """By itself, or by a helper whose name tells so."""
     silent = [

@@ -309,9 +309,7 @@ class CrossFit:
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
-        import os
-
-        return tuned_penalty(who, scores, parts, unit, seen, float(os.environ.get("MIS", ".5")))[0]
+        return tuned_penalty(who, scores, parts, unit, seen, _MISCOUNT)[0]
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
