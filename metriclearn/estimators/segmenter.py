@@ -72,6 +72,7 @@ from metriclearn.estimators.selection.validation import (
 from metriclearn.estimators.unlabeled import labeled, note_texts
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import (
@@ -129,9 +130,9 @@ class Segmenter(AgreementSegmenter):
     be looked at.
 
     With a single group, its recordings are left out one at a time, and with a single recording, a
-    part of its labels at a time; a warning says so. If a single boundary is labeled, nothing can be
-    left out, and one whitened learner is fitted, or the given members. The ``min_size`` of a member
-    holds for its own answers, not for the compromise.
+    part of its labels at a time; a warning says so. If fewer than two boundaries are labeled,
+    nothing can be left out, and one whitened learner is fitted, or the given members. The
+    ``min_size`` of a member holds for its own answers, not for the compromise.
 
     Parameters
     ----------
@@ -162,7 +163,8 @@ class Segmenter(AgreementSegmenter):
     names : bool, optional
         Whether labels are names, that is, mean the same in all recordings. By default labels count
         as names if some label recurs within a recording after a different label, and if recordings
-        of two groups share a label.
+        of two groups share a label; with a single group, if two recordings do. A single recording
+        does not need to share one.
     n_folds : int
         Number of parts into which recordings are divided. One part is left out at a time. Parts
         consist of whole groups, so there are at most as many parts as groups.
@@ -192,10 +194,10 @@ class Segmenter(AgreementSegmenter):
     learner_ : fitted learner or None
         The model, if there is only one. Its metric can be looked at.
     cross_fit_ : CrossFit or None
-        Candidates × recordings, with the loss of each. Not saved. None with a single boundary.
+        Candidates × recordings, with the loss of each. Not saved. None if nothing was left out.
     left_out_ : mapping of int to Partition
-        For every recording that was left out, the answer of models that were fitted without it. The
-        mapping is not saved.
+        For every recording that was left out, the answer of models that were fitted without it. Of
+        a single recording, one for each part of its labels. The mapping is not saved.
     rates_ : BoundaryRates
         How often boundaries of ``left_out_`` were true.
     choice_ : Choice or None
@@ -313,7 +315,10 @@ class Segmenter(AgreementSegmenter):
         if divided is None:
             fitted._fit_alone(given)
         else:
-            fitted._fit_parts(divided)
+            lost = all(isinstance(one, PartialPartition) for one in divided.labels)
+            of = divided if lost else given
+            known = of.labels, of.data, of.truths, of.groups
+            fitted._fit_parts(divided, names_of(type(self).__name__, self.names, *known))
         if fitted.classes_ is None and self.names is not False:
             fitted.row_names_ = _row_names(given)
         fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
@@ -358,7 +363,8 @@ class Segmenter(AgreementSegmenter):
             seen = DataSets(rows, False, None)
             if hasattr(self.view_, "kept"):
                 kept = self.view_.kept(list(data.arrays))
-                named = names_of(who, self.names, labels, data, truths, units) is not None
+                several = replace(data, single=False)  # labels are a list
+                named = names_of(who, self.names, labels, several, truths, units) is not None
                 given = [sample_labels(one, len(A)) for one, A in zip(labels, data.arrays)]
                 truths = list(map(restriction, truths, kept))
                 if named and all(one is not None for one in given):
@@ -413,7 +419,7 @@ class Segmenter(AgreementSegmenter):
         """Warn that nothing is known about other groups."""
         what = "other recordings of this group" if n > 1 else "other parts of this recording"
         if divided is None:
-            what = "nothing, because a single boundary is labeled"
+            what = "nothing, because fewer than two boundaries are labeled"
         warnings.warn(
             f"{type(self).__name__} was given labels of one group, so it is checked on {what}; its "
             "quality on other groups is not known. Label recordings of another group.",
@@ -442,12 +448,9 @@ class Segmenter(AgreementSegmenter):
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         self._keep_one(table.models[0][-1] if len(members) == 1 else None)
 
-    def _fit_parts(self, given: Given) -> None:
+    def _fit_parts(self, given: Given, classes: NDArray | None) -> None:
         """Fit all members to all parts, and combine them or choose one."""
         parts = Parts.of(given.groups, self.n_folds, _used(given))
-        classes = names_of(
-            type(self).__name__, self.names, given.labels, given.data, given.truths, given.groups
-        )
         units = (None,) if self.for_streams else (None, "variance")
         rules = choice_rules(units) if self.combine == "best" else consensus_rules(units)
         runner, loss = self._runner, float(self.name_loss)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators import Viterbi
 from tests.estimators.test_feature_penalty import TEST, XS, YS
 from tests.estimators.test_segmenter import NAMED, named_recordings
 
@@ -138,3 +140,49 @@ def test_a_single_boundary_has_one_whitened_metric_and_says_so() -> None:
         truth = [np.arange(80) // 20]
         rates = alone.calibrate([other], truth).boundary_probabilities(other, tolerance=3)
         assert len(rates) == 3
+
+
+def lone_recording() -> tuple[np.ndarray, np.ndarray]:
+    """Segments of 20 rows with three levels, named in turn."""
+    names = np.repeat(list("abcabca"), 20)
+    levels = {"a": 0.0, "b": 4.0, "c": -4.0}
+    noise = np.random.default_rng(0).normal(size=(140, 2))
+    return noise + np.array([[levels[name], 0.0] for name in names]), names
+
+
+METRIC = {"metric": [ml.ChangePointMetricLearner()]}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_single_recording_is_divided_also_by_regions_without_any_stretch() -> None:
+    X, _ = lone_recording()
+    regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(20, 140, 20)]
+    found = ml.Segmenter(METRIC, n_folds=3, verbose=False)
+    found.fit(X, ml.PartialPartition(140, regions=regions))
+    kept = [truth.constraints for truth in found.cross_fit_.truths]
+    assert list(map(len, kept)) == [2, 2, 2]
+    assert sorted(found.left_out_) == [0, 1, 2]
+    assert found.validation_ is None  # no stretch is labeled
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> None:
+    X, _ = lone_recording()
+    y = np.repeat([0, 1, 2, 3], [40, 1, 1, 98])
+    found = ml.Segmenter(METRIC, n_folds=3, verbose=False).fit(X, y)
+    boundaries = [ends[:-1] for one in found.cross_fit_.truths for _, ends in one.pieces.stretches]
+    assert np.concatenate(boundaries).tolist() == [40, 41, 42]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("n_folds", [2, 5])
+@pytest.mark.parametrize("lost", [0, 3])
+def test_whether_labels_of_a_single_recording_are_names_does_not_depend_on_the_parts(
+    n_folds, lost
+) -> None:
+    X, names = lone_recording()
+    X[50 : 50 + lost] = np.nan
+    frames = Viterbi(ml.views.Posteriors(LogisticRegression(), 0), penalty=2.0)
+    for wanted in (None, True):
+        found = ml.Segmenter(frames, n_folds=n_folds, names=wanted, verbose=False).fit(X, names)
+        assert found.classes_.tolist() == ["a", "b", "c"]

@@ -585,7 +585,8 @@ def names_of(
     """Return the sorted labels if they are names, else None.
 
     With ``wanted=None``, labels are names if some label recurs within a recording after a different
-    label, and if recordings of two groups share a label.
+    label, and if recordings of two groups share a label; with a single group, if two recordings do.
+    A single recording does not need to share one.
     """
     if wanted is False:
         return None
@@ -598,9 +599,10 @@ def names_of(
     if wanted:
         return classes
     # Names that no two groups share, such as speakers, do not help with other recordings.
-    units = groups.tolist()
+    named = np.flatnonzero([(row >= 0).any() for row in codes])
+    units = (groups if len(np.unique(groups[named])) > 1 else np.arange(len(groups))).tolist()
     pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
-    shared = len({c for _, c in pairs}) < len(pairs)
+    shared = len(named) == 1 or len({c for _, c in pairs}) < len(pairs)
     return classes if shared and any(map(_returns, codes)) else None
 
 

@@ -7,7 +7,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.labelings import read_labelings, sample_labels, with_starts
+from metriclearn.estimators.selection.stacking import needing_a_change
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.callbacks import TimeLimit
@@ -106,21 +106,26 @@ class Given(NamedTuple):
         """Return the same with recordings of one group as groups of their own.
 
         A single recording becomes one for each part. Every part has all rows, but only the labels
-        of a stretch with its share of the boundaries. Returns None if there is a single boundary.
+        of a stretch with its share of the boundaries and of the regions that need one. Returns None
+        if there are not two of these.
         """
         if len(places) > 1:
             return self._replace(groups=np.arange(len(self.groups)))
         i, T = int(places[0]), len(self.data.arrays[places[0]])
         truth, names = self.truths[i], sample_labels(self.labels[i], T)
-        ends = np.concatenate([ends[:-1] for _, ends in known_stretches(truth)])
-        n = min(n_parts, len(ends))
+        needed = [(t, t) for _, ends in known_stretches(truth) for t in ends[:-1].tolist()]
+        needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
+        n = min(n_parts, len(needed))
         if n < 2:
             return None
-        after = np.arange(1, n) * len(ends) // n
-        cuts = np.concatenate([[0], (ends[after - 1] + ends[after]) // 2, [T]])
+        first, last = np.array(sorted(needed)).T
+        after = np.arange(1, n) * len(first) // n
+        cuts = (last[after - 1] + first[after]) // 2
+        # A segment of one row is the end of one part and the start of the next.
+        stops = np.append(cuts + (cuts == last[after - 1]), T)
         known = PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
         labels: list[Any] = []
-        for start, stop in pairwise(cuts.tolist()):
+        for start, stop in zip([0, *cuts.tolist()], stops.tolist()):
             if names is None or isinstance(self.labels[i], LabeledPartition):
                 inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
                 labels.append(PartialPartition(T, regions=inside))
@@ -129,7 +134,9 @@ class Given(NamedTuple):
                 labels[-1][start:stop] = names[start:stop]
         data = replace(self.data, arrays=[self.data.arrays[i]] * n)
         truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
-        return Given(data, labels, list(truths), np.arange(n), self.numbered)
+        # Of regions that overlap, a cut may leave nothing.
+        used = sum(bool(truth.constraints) for truth in truths) > 1
+        return Given(data, labels, list(truths), np.arange(n), self.numbered) if used else None
 
 
 @dataclass(frozen=True)
