@@ -557,3 +557,28 @@ def test_members_learn_from_every_third_row_and_answer_for_all(form) -> None:
     found = segmenter.cross_fit_.models[0][-1]
     np.testing.assert_array_equal(found.components_, expected.components_)
     assert [len(segmenter.left_out_[i].labels) for i in range(4)] == list(map(len, X))
+
+
+def steps(n: int):
+    """Two recordings of eight segments with n rows each, and their names."""
+    rng, names = np.random.default_rng(0), np.repeat([0, 1, 2, 3, 0, 1, 2, 3], n)
+    return [rng.normal(size=(8 * n, 1)) + 9.0 * names[:, None] for _ in range(2)], names
+
+
+@pytest.mark.parametrize(("labeled", "every"), [(2000, 1), (8000, 2)])
+def test_thinned_members_learn_from_eight_thousand_labeled_rows(labeled, every) -> None:
+    X, names = steps(1000)
+    y = [np.where(np.arange(8000) < labeled, names, -1)] * 2
+    whitened = ml.estimators.Member("whitened", ml.WhitenedMetricLearner(), every=None)
+    segmenter = ml.Segmenter({"whitened": [whitened]}, verbose=False).fit(X, y)
+    assert [member.every for member in segmenter.cross_fit_.members] == [every]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_default_members_learn_from_regions_without_any_stretch() -> None:
+    X, _ = steps(25)
+    regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(25, 200, 25)]
+    segmenter = ml.Segmenter(verbose=False, n_folds=2)
+    segmenter.fit(X, [ml.PartialPartition(200, regions=regions)] * 2)
+    found = ml.Partition.from_change_points(segmenter.predict_change_points(X[0]))
+    assert ml.PartialPartition(200, regions=regions).allows(found)

@@ -28,7 +28,7 @@ from metriclearn.views.gaps import Labels, restriction
 from metriclearn.views.plain import FittedViews
 from metriclearn.views.windows import known_stretches, typical_length
 
-_ENOUGH = 8000  # rows that determine a metric: thinned recordings keep at least that many
+_ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
 
 
 class Member(NamedTuple):
@@ -46,7 +46,8 @@ class Member(NamedTuple):
     every : int or None
         The learner is fitted to every ``every``-th row of the view. None stands for m/16, where m
         is the median length of a labeled segment, because neighboring rows say nearly the same; but
-        at least 8000 rows are kept. Penalties are tuned, and answers given, on all rows.
+        about 8000 labeled rows or more are kept. Penalties are tuned, and answers given, on all
+        rows.
     gain : float
         What it brings, relative to other members. With a time limit, the members of views with the
         largest gain per cost are fitted first.
@@ -438,8 +439,9 @@ def thinned(members: Sequence[Member], given: Given, parts: Parts) -> list[Membe
     """Return members with a number for ``every``, see :class:`Member`."""
     if all(member.every is not None for member in members):
         return list(members)
-    places = list(parts)[-1].tolist()
-    m = typical_length(given, [given.truths[i] for i in places])
-    n_rows = sum(len(given.data.arrays[i]) for i in places)
-    every = max(1, int(min(m / 16, n_rows / _ENOUGH)))
+    truths = [given.truths[i] for i in list(parts)[-1].tolist()]
+    sizes = [int(ends[-1]) - start for one in truths for start, ends in known_stretches(one)]
+    every = 1  # also of regions, without any stretch
+    if sizes:
+        every = max(1, int(min(typical_length(given, truths) / 16, sum(sizes) / _ENOUGH)))
     return [one._replace(every=one.every or every) for one in members]
