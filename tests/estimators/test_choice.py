@@ -186,3 +186,11 @@ def test_whether_labels_of_a_single_recording_are_names_does_not_depend_on_the_p
     for wanted in (None, True):
         found = ml.Segmenter(frames, n_folds=n_folds, names=wanted, verbose=False).fit(X, names)
         assert found.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_no_penalty_learned_from_every_fourth_row_is_chosen() -> None:
+    """It is about a fourth of the penalty that all rows need."""
+    member = ml.estimators.Member("metric", ml.ChangePointMetricLearner(**QUICK), every=4)
+    thinned = chosen(XS, YS, members={"metric": [member]}, n_folds=2, for_streams=True)
+    own = [name for name in thinned.choice_.names if name.startswith("metric, ")]
+    assert own == ["metric, penalty tuned on training recordings"]

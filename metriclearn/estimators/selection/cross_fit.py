@@ -673,13 +673,17 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
 
 
 def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:
-    """Return the rules of a choice: a penalty tuned on training recordings, or as learned."""
+    """Return the rules of a choice: a penalty tuned on training recordings, or as learned.
+
+    A penalty that was learned from every few rows is too small for all rows.
+    """
 
     def rules(table: CrossFit, m: int) -> list[Rule]:
         if not table.has_choice(m):
             return [Rule()]
         named = table.scores[m][0].classes is not None
-        learned = [] if table.scores[m][0].penalty is None else [Rule()]
+        usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
+        learned = [Rule()] if usable else []
         first = [] if named or "variance" not in units else [Rule(TRAINING, "variance")]
         return [*first, *learned, Rule(TRAINING)]
 
