@@ -24,7 +24,7 @@ def in_words(model: Any) -> dict[str, str]:
     order = np.argsort(-weights, kind="stable")[:5]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
     more = " ..." if len(recordings) > 8 else ""
-    loss = found = "not known" + ", as there is only one recording" * (len(recordings) == 1)
+    loss = found = "not known" + ", as too little is labeled" * (len(recordings) == 1)
     if (checked := model.validation_) is not None:
         loss = (
             f"{checked.loss:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect, "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from metriclearn.datasets.sequences import LabeledSequences, runs
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, label_array
 
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
@@ -45,7 +45,7 @@ def labeled(data: LabeledSequences) -> LabeledSequences:
 
 def note_texts(labels: Sequence[Any]) -> None:
     """Warn of texts that tables use for rows without a label."""
-    texts = [np.asarray(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
+    texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
     found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
     if nobody := sorted(text for text in found if text.strip().casefold() in _NOBODY):
         warnings.warn(

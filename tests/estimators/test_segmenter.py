@@ -582,3 +582,22 @@ def test_default_members_learn_from_regions_without_any_stretch() -> None:
     segmenter.fit(X, [ml.PartialPartition(200, regions=regions)] * 2)
     found = ml.Partition.from_change_points(segmenter.predict_change_points(X[0]))
     assert ml.PartialPartition(200, regions=regions).allows(found)
+
+
+def test_a_number_among_texts_is_no_text(recwarn) -> None:
+    """Lists of texts and −1 are read as they are."""
+    X, y = named_recordings(3, 0)
+    y = [[-1, *one[1:].tolist()] for one in y]
+    segmenter = ml.Segmenter(METRICS, n_folds=3, verbose=False).fit(X, y)
+    assert segmenter.labels_ == ["sit", "walk"]
+    assert not [one for one in recwarn if "counts as a class" in str(one.message)]
+
+
+def test_stretches_without_a_boundary_tell_nothing_of_boundaries(recwarn) -> None:
+    """Where only the rows around changes are unlabeled, no boundary can be found or missed."""
+    X, names = steps(25)
+    unsure = (np.arange(200) + 2) % 25 < 4
+    y = [np.where(unsure, -1, names)] * 2
+    segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
+    assert segmenter.validation_ is None
+    assert not [one for one in recwarn if "no better than" in str(one.message)]

@@ -122,7 +122,7 @@ def validation_of(
     """Evaluate answers for recordings left out, and simple baselines on the same parts.
 
     Of partly labeled recordings, labeled stretches count, each as a recording. Returns None if less
-    than two parts have labeled stretches.
+    than two parts have labeled stretches, or if no stretch has a boundary.
 
     Parameters
     ----------
@@ -139,7 +139,8 @@ def validation_of(
     """
     if not all(isinstance(truth, Partition) for truth in truths):
         found, truths, arrays, parts = labeled_stretches(found, truths, arrays, parts)
-        if sum(map(len, parts.left_out)) == max(map(len, parts.left_out)):
+        held = list(map(len, parts.left_out))
+        if sum(held) == max(held) or all(truth.n_clusters == 1 for truth in truths):
             return None
     if tolerance is None:
         sizes = np.concatenate([truth.sizes for truth in truths])
