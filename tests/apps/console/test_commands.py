@@ -477,9 +477,9 @@ def test_neighbors_of_one_label_are_joined() -> None:
     )
     y = np.repeat(["low", "high", "low", "high"], [10, 20, 10, 20])
     data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
-    segmenter = ml.Segmenter().fit(data)
-    (score,) = segmenter.agreement_.scores
-    segmenter.agreement_ = replace(segmenter.agreement_, scores=[score.at(1e-3)])
+    segmenter = ml.Segmenter(ml.ChangePointMetricLearner()).fit(data)
+    scores = [score.at(1e-3) for score in segmenter.agreement_.scores]
+    segmenter.agreement_ = replace(segmenter.agreement_, scores=scores)
     assert len(segmenter.predict_change_points(X)) == 6
     assert [label for *_, label in segmenter.segments(X)] == ["low", "high"] * 2
 
