@@ -315,9 +315,8 @@ class Segmenter(AgreementSegmenter):
         if divided is None:
             fitted._fit_alone(given)
         else:
-            lost = all(isinstance(one, PartialPartition) for one in divided.labels)
-            of = divided if lost else given
-            known = of.labels, of.data, of.truths, of.groups
+            named = divided if {*map(type, divided.labels)} == {PartialPartition} else given
+            known = named.labels, named.data, named.truths, named.groups
             fitted._fit_parts(divided, names_of(type(self).__name__, self.names, *known))
         if fitted.classes_ is None and self.names is not False:
             fitted.row_names_ = _row_names(given)
