@@ -53,8 +53,8 @@ MULTIPLES = (0.5, 1.0, 2.0)
 # What a segment of a compromise is worth beyond its expected loss: the compromise of members that
 # disagree has too few segments. Tuning this number on recordings left out brought nothing.
 SHIFT = 0.15
-# The weight of the expected error in the number of unlabeled changes, where labels are partial.
-# Penalties matched to the labeled rate (1 and more) do harm where boundaries cannot be predicted.
+# The weight of the expected error in the number of unlabeled changes, where labels are partial. The
+# penalty is halfway to the one that is best with it: the labeled rate may not hold elsewhere.
 _MISCOUNT = 0.5
 _NEGLIGIBLE = 1e-3  # weights below this share of the largest are left out
 _FITTED = families_of(
@@ -309,7 +309,11 @@ class CrossFit:
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
-        return tuned_penalty(who, scores, parts, unit, seen, _MISCOUNT)[0]
+        tuned = tuned_penalty(who, scores, parts, unit, seen)[0]
+        if all(isinstance(truth, Partition) for _, truths in parts for truth in truths):
+            return tuned
+        counted = tuned_penalty(who, scores, parts, unit, seen, _MISCOUNT)[0]
+        return float(np.sqrt(tuned * counted))
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
