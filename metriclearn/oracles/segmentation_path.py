@@ -403,9 +403,9 @@ def best_penalty(
     hulls = [_Hull(problem, list(problem.extremes)) for problem in problems]
     for hull, most in zip(hulls, np.minimum(possible, 4 * likely + 10).tolist()):
         hull.refine(0 if complete and bounded else most)
-    found: list[dict[int, tuple[float, int]]] = [{} for _ in hulls]
+    tasks: list[Any] = [(*one, {}, loss) for one in zip(hulls, parts, truths)]
+    rows = [_losses(*task) for task in tasks]
     while True:
-        rows = [_losses(*one, loss) for one in zip(hulls, parts, truths, found)]
         paths, bounds, unsure, hidden = zip(*rows)
         penalties = _breakpoints(paths)
         # Between two neighbors the losses are constant, so one penalty in every interval is enough.
@@ -420,9 +420,10 @@ def best_penalty(
         if not bounded or not is_open[mean <= least + 1e-12].any():
             break
         j = int(np.argmin(np.where(is_open, mean, np.inf)))
-        for hull, at, open_ in zip(hulls, places, unsure):
+        for i, (at, open_) in enumerate(zip(places, unsure)):
             if open_[at[j]]:
-                hull.look_around(int(at[j]))
+                hulls[i].look_around(int(at[j]))
+                rows[i] = _losses(*tasks[i])
     logs = np.log(penalties)
     first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
     return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))
