@@ -130,8 +130,8 @@ class Segmenter(AgreementSegmenter):
     be looked at.
 
     With a single group, its recordings are left out one at a time, and with a single recording, a
-    part of its labels at a time; a warning says so. If fewer than two boundaries are labeled,
-    nothing can be left out, and one whitened learner is fitted, or the given members. The
+    part of its labels at a time; a warning says so. If the only recording has fewer than eight
+    labeled boundaries, one whitened learner is fitted to all of them, or the given members. The
     ``min_size`` of a member holds for its own answers, not for the compromise.
 
     Parameters
@@ -418,7 +418,7 @@ class Segmenter(AgreementSegmenter):
         """Warn that nothing is known about other groups."""
         what = "other recordings of this group" if n > 1 else "other parts of this recording"
         if divided is None:
-            what = "nothing, because fewer than two boundaries are labeled"
+            what = "nothing, because too few boundaries are labeled"
         warnings.warn(
             f"{type(self).__name__} was given labels of one group, so it is checked on {what}; its "
             "quality on other groups is not known. Label recordings of another group.",

@@ -112,10 +112,18 @@ def test_what_cannot_be_divided_is_told(arguments, sentence) -> None:
         chosen(*arguments)
 
 
+def lone_recording() -> tuple[np.ndarray, np.ndarray]:
+    """Segments of 20 rows with three levels, named in turn."""
+    names = np.repeat(list("abcabcabc"), 20)
+    levels = {"a": 0.0, "b": 4.0, "c": -4.0}
+    noise = np.random.default_rng(0).normal(size=(180, 2))
+    return noise + np.array([[levels[name], 0.0] for name in names]), names
+
+
 @pytest.mark.parametrize("groups", [None, np.zeros(len(XS))])
 def test_a_single_group_is_divided_and_says_so(groups) -> None:
     """A single recording by its labels, several ones of a group by recordings."""
-    X, y, where = (XS[0], YS[0], "parts") if groups is None else (XS, YS, "recordings")
+    X, y, where = (*lone_recording(), "parts") if groups is None else (XS, YS, "recordings")
     members = {"metric": [ml.ChangePointMetricLearner()]}
     with pytest.warns(UserWarning, match=f"of one group, so it is checked on other {where}"):
         found = ml.Segmenter(members, n_folds=3, verbose=False).fit(X, y, groups)
@@ -123,10 +131,11 @@ def test_a_single_group_is_divided_and_says_so(groups) -> None:
     assert [stretches[0][0] for stretches in kept] == sorted({one[0][0] for one in kept})
     assert np.isfinite(found.cross_fit_.losses).all()
     assert len(found.cross_fit_.parts.left_out) == 3
-    assert found.predict_change_points(XS[1])[-1] == len(XS[1])
+    new = X if groups is None else X[0]
+    assert found.predict_change_points(new)[-1] == len(new)
 
 
-def test_a_single_boundary_has_one_whitened_metric_and_says_so() -> None:
+def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:
     rng, y = np.random.default_rng(0), np.repeat([0, 1], 20)
     X, other = (rng.normal(size=(n, 1)) + 9.0 * (np.arange(n) // 20 % 2)[:, None] for n in (40, 80))
     for data in ((X, y), ([X], [y], [0])):
@@ -142,25 +151,17 @@ def test_a_single_boundary_has_one_whitened_metric_and_says_so() -> None:
         assert len(rates) == 3
 
 
-def lone_recording() -> tuple[np.ndarray, np.ndarray]:
-    """Segments of 20 rows with three levels, named in turn."""
-    names = np.repeat(list("abcabca"), 20)
-    levels = {"a": 0.0, "b": 4.0, "c": -4.0}
-    noise = np.random.default_rng(0).normal(size=(140, 2))
-    return noise + np.array([[levels[name], 0.0] for name in names]), names
-
-
 METRIC = {"metric": [ml.ChangePointMetricLearner()]}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_single_recording_is_divided_also_by_regions_without_any_stretch() -> None:
     X, _ = lone_recording()
-    regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(20, 140, 20)]
+    regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(20, 180, 20)]
     found = ml.Segmenter(METRIC, n_folds=3, verbose=False)
-    found.fit(X, ml.PartialPartition(140, regions=regions))
+    found.fit(X, ml.PartialPartition(180, regions=regions))
     kept = [truth.constraints for truth in found.cross_fit_.truths]
-    assert list(map(len, kept)) == [2, 2, 2]
+    assert list(map(len, kept)) == [2, 3, 3]
     assert sorted(found.left_out_) == [0, 1, 2]
     assert found.validation_ is None  # no stretch is labeled
 
@@ -168,10 +169,10 @@ def test_a_single_recording_is_divided_also_by_regions_without_any_stretch() -> 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> None:
     X, _ = lone_recording()
-    y = np.repeat([0, 1, 2, 3], [40, 1, 1, 98])
+    y = np.repeat(np.arange(10), [40, 1, 1, *[20] * 6, 18])
     found = ml.Segmenter(METRIC, n_folds=3, verbose=False).fit(X, y)
     boundaries = [ends[:-1] for one in found.cross_fit_.truths for _, ends in one.pieces.stretches]
-    assert np.concatenate(boundaries).tolist() == [40, 41, 42]
+    assert np.concatenate(boundaries).tolist() == [40, 41, *range(42, 180, 20)]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

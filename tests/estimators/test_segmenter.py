@@ -493,9 +493,10 @@ def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
     np.testing.assert_array_equal(after.agreement_.weights, before.agreement_.weights)
     for new in X:
         np.testing.assert_array_equal(after.predict(new), before.predict(new))
+    long, names = np.vstack(X[1:4]), np.hstack(y[1:4])  # eleven boundaries
     with warnings.catch_warnings(action="ignore"):
-        alone = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit([x, X[1]], [labels, y[1]])
-        other = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit([X[1]], [y[1]])
+        alone = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit([x, long], [labels, names])
+        other = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit([long], [names])
     assert len(alone.cross_fit_.parts.left_out) == 2
     np.testing.assert_array_equal(alone.predict(X[2]), other.predict(X[2]))
 

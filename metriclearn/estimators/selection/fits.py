@@ -29,6 +29,7 @@ from metriclearn.views.plain import FittedViews
 from metriclearn.views.windows import known_stretches, typical_length
 
 _ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
+_FEW = 8  # with fewer labeled boundaries, no part of a recording is left out
 
 
 class Member(NamedTuple):
@@ -108,7 +109,7 @@ class Given(NamedTuple):
 
         A single recording becomes one for each part. Every part has all rows, but only the labels
         of a stretch with its share of the boundaries and of the regions that need one. Returns None
-        if there are not two of these.
+        if a single recording has fewer than eight of these.
         """
         if len(places) > 1:
             return self._replace(groups=np.arange(len(self.groups)))
@@ -117,7 +118,7 @@ class Given(NamedTuple):
         needed = [(t, t) for _, ends in known_stretches(truth) for t in ends[:-1].tolist()]
         needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
         n = min(n_parts, len(needed))
-        if n < 2:
+        if len(needed) < _FEW:
             return None
         first, last = np.array(sorted(needed)).T
         after = np.arange(1, n) * len(first) // n
