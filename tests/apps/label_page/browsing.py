@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,15 @@ class Page:
         return self.browser.execute_script(
             "return document.querySelector('#timeline canvas').toDataURL()"
         )
+
+
+@contextmanager
+def opened(browser: Any, address: str, folder: Path, width: int, scheme: str) -> Iterator[Page]:
+    """Show the page on a screen of this width, light or dark; then leave the browser as it was."""
+    emulate(browser, width, scheme)
+    browser.get("about:blank")
+    page = Page(browser, address, folder)
+    page.saved()
+    yield page
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.get("about:blank")

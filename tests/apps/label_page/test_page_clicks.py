@@ -9,7 +9,7 @@ import pytest
 from tests.apps.label_page.browsing import (
     SECONDS,
     Page,
-    emulate,
+    opened,
     segments,
     write_labels,
     write_table,
@@ -50,13 +50,8 @@ def folder(tmp_path: Path, request: Any) -> Path:
 @pytest.fixture(params=SCREENS, ids=[f"{scheme}-{width}" for width, scheme in SCREENS])
 def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
     _, address = serve(folder)
-    emulate(browser, *request.param)
-    browser.get("about:blank")
-    page = Page(browser, address, folder)
-    page.saved()
-    yield page
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.get("about:blank")
+    with opened(browser, address, folder, *request.param) as page:
+        yield page
 
 
 def flags(page: Page) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.apps.label_page.browsing import Page, emulate, segments, write_labels, write_table
+from tests.apps.label_page.browsing import Page, opened, segments, write_labels, write_table
 
 FIRST = "01 morning walk"
 _COLORS = """
@@ -66,13 +66,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(params=itertools.product((1280, 360), ("light", "dark")), ids=str)
 def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
     _, address = serve(folder)
-    emulate(browser, *request.param)
-    browser.get("about:blank")
-    page = Page(browser, address, folder)
-    page.saved()
-    yield page
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.get("about:blank")
+    with opened(browser, address, folder, *request.param) as page:
+        yield page
 
 
 def test_label_next_differs_from_all_labels_and_is_seen(page: Page) -> None:
