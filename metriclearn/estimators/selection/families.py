@@ -77,10 +77,12 @@ def default_members(
     ['windows, own scale, diagonal', 'windows, own scale, whitened']
     """
 
-    def heads(name: str, view: Any, cost: float, gain: float = 1.0) -> dict[str, list[Member]]:
-        learners = {"diagonal": _DIAGONAL, "whitened": _WHITENED}
-        if gain > 1.0:  # what classifiers predict
-            learners = {"Viterbi": Viterbi(None, classes=classes), **learners}
+    plain = {"diagonal": _DIAGONAL, "whitened": _WHITENED}
+    smoothed = {"Viterbi": Viterbi(None, classes=classes), **plain}
+
+    def heads(
+        name: str, view: Any, cost: float, gain: float = 1.0, learners: Mapping[str, Any] = plain
+    ) -> dict[str, list[Member]]:
         return {
             f"{name}, {head}": [Member(f"{name}, {head}", learner, view, cost, None, gain)]
             for head, learner in learners.items()
@@ -101,12 +103,12 @@ def default_members(
             trees, linear = (
                 Posteriors(one, context=0, n_folds=1, every=None) for one in (_TREES, _LINEAR)
             )
-            members |= heads("trees, scaled", Chain([sides, trees]), 2.0, 3.0)
-            members |= heads("trees, own scale", in_own_scale(sides, trees), 2.0, 4.0)
-            members |= heads("logistic, scaled", Chain([sides, linear]), 2.0, 2.0)
+            members |= heads("trees, scaled", Chain([sides, trees]), 2.0, 3.0, smoothed)
+            members |= heads("trees, own scale", in_own_scale(sides, trees), 2.0, 4.0, smoothed)
+            members |= heads("logistic, scaled", Chain([sides, linear]), 2.0, 2.0, smoothed)
     elif classes is not None:
         view = Posteriors(_TREES, context=0, n_folds=1, every=None)
-        members |= heads("trees, scaled", view, 2.0, 3.0)
+        members |= heads("trees, scaled", view, 2.0, 3.0, smoothed)
     members |= heads("own scale", OwnScale(window), 1.0)
     if not alone and n_features <= _FEW:
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
