@@ -43,7 +43,8 @@ from experiments.league.contestants import Contestant, Member
 from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
 from experiments.league.unseen import without_parts
 from experiments.studies.encoders import with_one_thread
-from experiments.studies.fewer_labels import minutes_cases
+from experiments.studies.fewer_labels import LabeledMinutes, minutes_cases
+from metriclearn.baselines import EqualCuts
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.indices import covering, f_measure
 
@@ -56,7 +57,10 @@ LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a bound
 class League(Comparison):
     """The experiment that compares all methods on all data sets of the league.
 
-    A method with the option ``names`` takes part in sets whose labels name classes. ``contestant``
+    A method with the option ``names`` takes part in sets whose labels name classes. Where only some
+    minutes are labeled, a method with the option ``partial`` learns from whole recordings with
+    labels of these minutes, and others from the labeled stretches; one that cannot be fitted to
+    them answers with one segment. ``contestant``
     in the configuration is a Python file with a class that has ``fit(X, y)`` and ``predict(X)``. If
     a file is given, this class is the only method, and the report compares it with the committed
     results. ``only`` names the sets that take part.
@@ -106,7 +110,14 @@ class League(Comparison):
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         if "torch" in sys.modules:  # which encoders have imported
             with_one_thread()
-        return super().fit(estimator, data, method)
+        if not isinstance(data, LabeledMinutes):
+            return super().fit(estimator, data, method)
+        try:
+            part = data.whole if method.options.get("partial") else data
+            return super().fit(estimator, part, method)
+        except ValueError as error:
+            _LOGGER.info("%s answers with one segment: %s", method.name, error)
+            return super().fit(EqualCuts(n_segments=1), data, method)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         segmented(model, case.test.select([0]), column)  # what is compiled once is not timed

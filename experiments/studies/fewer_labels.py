@@ -17,16 +17,17 @@ count: the loss, and the predicted and true numbers of segments, are computed on
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from experiments.harness.comparison import (
@@ -247,6 +248,19 @@ def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
     return np.array(found), np.array(known)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class LabeledMinutes(LabeledSequences):
+    """Labeled stretches, one of each recording, as recordings of their own.
+
+    ``whole`` has the whole recordings, where rows that are not labeled have the label −1.
+    """
+
+    whole: LabeledSequences = field(kw_only=True)
+
+    def select(self, indices: ArrayLike) -> Self:
+        return replace(super().select(indices), whole=self.whole.select(indices))
+
+
 def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
     """Yield a copy of the case for every number of minutes and every draw.
 
@@ -256,14 +270,14 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
     ----------
     case : Case
     few : mapping
-        ``minutes``, a list of numbers; ``rows``, the number of rows per minute; and ``draws``, the
-        number of draws.
+        ``minutes``, a list of numbers; ``rows``, the number of rows per minute; ``draws``, the
+        number of draws; and ``picked``, see :func:`drawn`.
     n_folds : int
     seed : int
     """
     for minutes in few["minutes"]:
         for draw in range(few["draws"]):
-            train = drawn(case.train, minutes, few["rows"], n_folds, seed + draw)
+            train = drawn(case.train, minutes, few["rows"], seed + draw, few.get("picked", False))
             name = f"{case.name}, {minutes}{_UNIT}, draw {draw}"
             folds = group_folds(train, n_folds)
             shorter = case_of(name, train, case.test, folds, case.table)
@@ -271,13 +285,14 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
 
 
 def drawn(
-    data: LabeledSequences, minutes: int, rows: int, n_folds: int, seed: int
-) -> LabeledSequences:
-    """Draw stretches of equal length, each from a different recording.
+    data: LabeledSequences, minutes: int, rows: int, seed: int, picked: bool = False
+) -> LabeledMinutes:
+    """Draw stretches of equal length at random, each from a different recording.
 
-    If there are enough recordings, stretches are at most a minute long. In every fold at least one
-    of the stretches to fit to must contain a boundary, so that there are two names. The draw is
-    repeated until every fold has such a stretch.
+    There are two stretches or more, from different groups if there are enough groups, and of at
+    most a minute if there are enough recordings. The draw is repeated until one of the stretches
+    contains a boundary. With ``picked``, every stretch contains a boundary if its recording has
+    any, as those that a person would pick do.
 
     Raises
     ------
@@ -285,20 +300,41 @@ def drawn(
         If recordings are too short, or if there is no such draw among many.
     """
     random, shortest = check_random_state(seed), min(map(len, data.sequences))
-    count = min(max(n_folds, minutes, -(-minutes * rows // shortest)), len(data))
+    count = min(max(2, minutes, -(-minutes * rows // shortest)), len(data))
     length = minutes * rows // count
     if length > shortest:
         raise ValueError(f"{data.name} has less than {minutes} minutes to draw from")
     for _ in range(_TRIES):
-        chosen = sorted(random.choice(len(data), count, replace=False).tolist())
-        starts = [random.randint(len(data.sequences[i]) - length + 1) for i in chosen]
-        found = cut(data, {i: slice(a, a + length) for i, a in zip(chosen, starts)})
-        if len(set(found.groups)) >= n_folds and all(
-            any(len(ends) > 1 for ends in found.select(rest).change_points)
-            for rest, _ in group_folds(found, n_folds)
-        ):
-            return found
-    raise ValueError(f"{data.name} has no {count} stretches of {length} rows with boundaries")
+        seen: Counter[str] = Counter()
+        turns = []  # how many recordings of its group come first
+        order = random.permutation(len(data)).tolist()
+        for i in order:
+            turns.append(seen[data.groups[i]])
+            seen[data.groups[i]] += 1
+        chosen = sorted(np.array(order)[np.argsort(turns, kind="stable")[:count]].tolist())
+        places = {i: _stretch(data.change_points[i], length, random, picked) for i in chosen}
+        found = cut(data, places)
+        if any(len(ends) > 1 for ends in found.change_points):
+            break
+    else:
+        raise ValueError(f"{data.name} has no {count} stretches of {length} rows with boundaries")
+    labels = []
+    for i, place in places.items():
+        known = np.full(len(data.labels[i]), -1, dtype=object)
+        known[place] = data.labels[i][place]
+        labels.append(known)
+    whole = replace(data.select(chosen), labels=labels)
+    return LabeledMinutes(
+        **{one.name: getattr(found, one.name) for one in fields(found)}, whole=whole
+    )
+
+
+def _stretch(ends: NDArray, length: int, random: np.random.RandomState, picked: bool) -> slice:
+    """Draw a stretch of a recording with the given segment ends."""
+    starts = np.arange(ends[-1] - length + 1)
+    inside = np.searchsorted(ends, starts + length) > np.searchsorted(ends, starts, side="right")
+    start = int(random.choice(starts[inside] if picked and inside.any() else starts))
+    return slice(start, start + length)
 
 
 def draw_minutes(results: Mapping[str, Any]) -> Figure:

@@ -1,5 +1,7 @@
 """Names that training never saw, and a few labeled minutes."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
@@ -83,21 +85,30 @@ def test_probabilities_of_known_names_find_segments_of_new_ones(with_features: b
     assert max(squared_norm(one, truth) for one, truth in zip(again, truths)) < 5.0
 
 
-def test_a_few_minutes_are_drawn_with_names_outside_of_each_fold() -> None:
+def test_a_few_minutes_are_drawn_from_whole_recordings() -> None:
     data = recordings()
     for minutes, count in ((1, 2), (3, 3), (5, 5)):
-        some = drawn(data, minutes, 40, 2, seed=0)
-        assert [len(x) for x in some.sequences] == [minutes * 40 // count] * count
-        for x, y, name in zip(some.sequences, some.labels, some.names):
-            whole = data.sequences[data.names.index(name)]
-            assert any(np.array_equal(x, whole[i : i + len(x)]) for i in range(len(whole)))
-            assert len(x) == len(y)
-        for rest, _ in group_folds(some, 2):
-            assert len(set(np.concatenate(some.select(rest).labels))) > 1
+        for seed, picked in product(range(5), (False, True)):
+            some = drawn(data, minutes, 40, seed, picked)
+            size = minutes * 40 // count
+            assert [len(x) for x in some.sequences] == [size] * count
+            assert len(set(some.groups)) == min(count, len(set(data.groups)))
+            changes = [len(ends) - 1 for ends in some.change_points]
+            assert min(changes) > 0 if picked else max(changes) > 0
+            for x, y, name, known in zip(
+                some.sequences, some.labels, some.names, some.whole.labels
+            ):
+                i = data.names.index(name)
+                start = int(np.flatnonzero(known != -1)[0])
+                np.testing.assert_array_equal(x, data.sequences[i][start : start + size])
+                np.testing.assert_array_equal(y, data.labels[i][start : start + size])
+                assert np.count_nonzero(known != -1) == size
     with pytest.raises(ValueError, match="made has less than 19 minutes to draw from"):
-        drawn(data, 19, 40, 2, seed=0)
+        drawn(data, 19, 40, seed=0)
     whole = case_of("made", data, recordings(2, seed=1), group_folds(data, 2), "made")
     few = {"minutes": [1, 2], "rows": 40, "draws": 2}
     cases = list(minutes_cases(whole, few, 2, seed=0))
     assert [case.column for case in cases] == ["1 min", "1 min", "2 min", "2 min"]
     assert len({case.name for case in cases}) == 4
+    for part in cases[0].folds[0]:
+        assert part.names == part.whole.names
