@@ -27,7 +27,6 @@ from omegaconf import DictConfig, OmegaConf
 import metriclearn
 from experiments.harness.choosing import compare
 from experiments.harness.command_line import CONFIGS, end_with, from_command_line
-from experiments.harness.default_code import KEY, default_code
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
@@ -70,7 +69,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         )
     if config.n_jobs == 0:
         raise ValueError("n_jobs needs a number of fits at the same time, or -1 for all, got 0.")
-    decisive, default = _decisive(settings), default_code()
+    decisive = _decisive(settings)
     home = _home(folder, settings, json.dumps(decisive, sort_keys=True))
     finished = FinishedFits(home / _FITS, decisive)
     if count := len(finished):
@@ -83,7 +82,6 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             "name": config.name,
             "protocol": story.protocol,
             "command": command,
-            KEY: default,
             **story.numbers,
             **story.fields,
             "seconds": sum(

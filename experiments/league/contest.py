@@ -35,6 +35,7 @@ from experiments.harness.comparison import (
     refitted,
     refuse_seen,
 )
+from experiments.harness.default_losses import KEY, default_losses
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS, read_results
@@ -163,7 +164,8 @@ class League(Comparison):
         text = "\n\n".join("\n".join(lines) for lines in pairs)
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
-        return Story(protocol, shown, numbers, {"sequences": len(names)})
+        default = {} if self.config.tiny else {KEY: default_losses()}
+        return Story(protocol, shown, numbers, {"sequences": len(names), **default})
 
 
 class NewNames(League):

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
-from experiments.harness.default_code import is_older
+from experiments.harness.default_losses import is_older
 from experiments.harness.procedure import standard_error
 from experiments.harness.results import (
     MEASURE,
@@ -204,9 +204,7 @@ def age(results: Results) -> list[str]:
     """Return a sentence that tells whether the rows were made with the default of today."""
     if is_older(results):
         command = f"python -m experiments.run experiment={results['name']}"
-        return [
-            f"**Older default:** the code of the default has changed since `{command}` was run."
-        ]
+        return [f"**Older default:** `Segmenter()` answers otherwise since `{command}` was run."]
     return ["These rows are of the default of today."]
 
 

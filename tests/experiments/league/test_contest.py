@@ -8,7 +8,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.command_line import configuration
-from experiments.harness.default_code import is_older
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
@@ -351,7 +350,6 @@ def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
         method for method in named if method.endswith("Viterbi")
     }
     assert rows["bees", "ours"]["fit_seconds"] > 0
-    assert not is_older(results)
     assert {row["table"] for row in results["rows"] if row["measure"] == "names_right"} == {
         "routines"
     }
