@@ -1,0 +1,72 @@
+"""How many boundaries the labeled stretches of recordings let us expect elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.estimators.selection.stacking import needing_a_change
+from metriclearn.problem.partition import Partition
+from metriclearn.views.windows import known_stretches
+
+_GRID = 2000
+
+
+@dataclass(frozen=True)
+class BoundaryRate:
+    """The posterior distribution of the number of boundaries per row.
+
+    Boundaries are a Poisson process whose rate r has Jeffreys' prior, r^(−1/2). A person may have
+    drawn the stretches at random, or picked each of them because it holds a boundary, which
+    overstates the rate. Both are equally likely beforehand; in the second case, the likelihood of a
+    stretch is divided by the probability 1 − exp(−r · length) that it holds a boundary. If a
+    stretch holds none, they were not picked so.
+
+    Attributes
+    ----------
+    rates : array (m,)
+        Boundaries per row, increasing.
+    weights : array (m,)
+        Their probabilities.
+
+    References
+    ----------
+    Jeffreys, An invariant form for the prior probability in estimation problems, Proceedings of the
+    Royal Society A 186, 1946.
+    """
+
+    rates: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, truths: Sequence[Any]) -> Self:
+        """Compute the distribution that labels leave. A recording that is labeled as a whole was
+        not picked."""
+        rows, counts, picked = [], [], []
+        for truth in truths:
+            pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in known_stretches(truth)]
+            pairs += [(one.stop - one.start, one.kind.fewest) for one in needing_a_change(truth)]
+            rows += [size for size, _ in pairs]
+            counts += [count for _, count in pairs]
+            picked += [
+                not isinstance(truth, Partition) and size < truth.n_samples for size, _ in pairs
+            ]
+        if not rows:
+            raise ValueError("BoundaryRate needs a labeled stretch, got none; label one.")
+        total, n = float(sum(rows)), sum(counts)
+        rates = np.geomspace(1e-4, 10.0 * (n + 1.0), _GRID) / total
+        logs = (n + 0.5) * np.log(rates) - rates * total  # r^(−1/2) dr = r^(1/2) d log r
+        chosen = np.array(rows)[picked]
+        if len(chosen) and all(count for count, one in zip(counts, picked) if one):
+            seen = np.log(-np.expm1(-np.outer(rates, chosen))).sum(axis=1)
+            logs = np.logaddexp(logs, logs - seen)
+        weights = np.exp(logs - logs.max())
+        return cls(rates, weights / weights.sum())
+
+    def quantile(self, probability: float) -> float:
+        """Return the rate below which the true rate is with the given probability."""
+        return float(np.interp(probability, np.cumsum(self.weights), self.rates))

@@ -1,0 +1,46 @@
+"""How many boundaries labels let us expect."""
+
+import numpy as np
+import pytest
+from scipy.stats import gamma
+
+from metriclearn import PartialPartition, Partition
+from metriclearn.estimators.selection.boundary_rate import BoundaryRate
+
+
+def labeled(T: int, *stretches: tuple[int, int, tuple[int, ...]]) -> PartialPartition:
+    labels = np.full(T, -1)
+    for start, stop, changes in stretches:
+        labels[start:stop] = np.searchsorted(changes, np.arange(start, stop), side="right")
+    return PartialPartition(T, labels)
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.5, 0.95])
+def test_whole_recordings_leave_a_gamma_distribution(probability: float) -> None:
+    truths = [Partition(ends=[30, 70, 100]), Partition(ends=[200])]
+    expected = gamma(2.5, scale=1 / 300).ppf(probability)
+    assert BoundaryRate.of(truths).quantile(probability) == pytest.approx(expected, rel=0.01)
+
+
+def test_stretches_that_all_hold_a_boundary_may_have_been_picked() -> None:
+    seen = [labeled(500, (100, 140, (120,))), labeled(500, (0, 40, (10,)))]
+    rate = BoundaryRate.of(seen)
+    plain = gamma(2.5, scale=1 / 80).ppf(0.5)
+    assert 0.15 * plain < rate.quantile(0.5) < 0.85 * plain
+    # a stretch without a boundary shows that they were not
+    mixed = BoundaryRate.of([*seen, labeled(500, (0, 40, ()))])
+    assert mixed.quantile(0.5) == pytest.approx(gamma(2.5, scale=1 / 120).ppf(0.5), rel=0.01)
+    # many boundaries in each stretch say nearly the same in both cases
+    dense = [labeled(500, (0, 200, tuple(range(10, 200, 10))))]
+    assert BoundaryRate.of(dense).quantile(0.5) == pytest.approx(
+        gamma(19.5, scale=1 / 200).ppf(0.5), rel=0.01
+    )
+
+
+def test_the_unit_of_time_and_nothing_labeled() -> None:
+    short, long = labeled(50, (10, 20, (15,))), labeled(500, (100, 200, (150,)))
+    assert BoundaryRate.of([short]).quantile(0.3) == pytest.approx(
+        10 * BoundaryRate.of([long]).quantile(0.3), rel=0.01
+    )
+    with pytest.raises(ValueError, match="needs a labeled stretch"):
+        BoundaryRate.of([PartialPartition(5, np.full(5, -1))])
