@@ -22,14 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences, name_classes, runs
+from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.estimators.data_sets import (
     DataSets,
     NamedColumns,
     keep_features,
     read_data_sets,
 )
-from metriclearn.estimators.in_words import in_words
+from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.labelings import (
     list_labelings,
     read_groups,
@@ -52,13 +52,21 @@ from metriclearn.estimators.selection.cross_fit import (
     Rule,
     choice_rules,
     consensus_rules,
+    count_segments,
     fitted_table,
     names_of,
 )
-from metriclearn.estimators.selection.families import default_members, families_of, is_segmenter
+from metriclearn.estimators.selection.families import (
+    default_members,
+    families_of,
+    is_segmenter,
+    listed_members,
+    refuse_neighbors,
+)
 from metriclearn.estimators.selection.fits import (
     Fits,
     Given,
+    Late,
     Member,
     Parts,
     is_interrupted,
@@ -74,7 +82,6 @@ from metriclearn.features.media.decoding import duration
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
-from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -138,7 +145,8 @@ class Segmenter(AgreementSegmenter):
     ----------
     members : mapping of names to lists of learners, learner, or None
         Families of members: learners, or :class:`~metriclearn.estimators.Member` with a view that
-        several share. By default, those of :func:`~metriclearn.estimators.default_members`.
+        several share. By default, those of :func:`~metriclearn.estimators.default_members`, whose
+        metrics are trained to a gap of 1 %.
     view : view, optional
         Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view
         may leave rows out. By default, rows with NaN are left out if there are any.
@@ -206,6 +214,12 @@ class Segmenter(AgreementSegmenter):
         For each family, its loss on recordings left out, its weight and the seconds of its fits.
     validation_ : Validation or None
         Losses on the recordings left out, with those of simple baselines.
+    missing_ : mapping of str to str
+        For each family of members that is left out, why: the error of a fit, or there was no time.
+        Of the default, a family is left out if a fit fails.
+    n_groups_, n_segments_ : int
+        The groups and the labeled segments on which members were compared. From fewer than four
+        groups, nobody can know how others differ.
     classes_ : array (C,) or None
         The sorted names that are predicted.
     row_names_ : RowNames or None
@@ -268,6 +282,8 @@ class Segmenter(AgreementSegmenter):
     cross_fit_ = cast("CrossFit | None", None)
     left_out_ = cast("Mapping[int, Partition]", MappingProxyType({}))
     divides_equal_ = False
+    missing_ = cast("Mapping[str, str]", MappingProxyType({}))
+    n_groups_ = n_segments_ = 0
 
     def fit(
         self,
@@ -308,6 +324,8 @@ class Segmenter(AgreementSegmenter):
             )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         used = _used(given)
+        fitted.n_groups_ = len(np.unique(given.groups[used]))
+        fitted.n_segments_ = sum(count_segments(given.truths[i]) for i in used)
         divided: Given | None = given
         if len(np.unique(given.groups[used])) < 2:
             divided = given.divided(used, self.n_folds) if len(used) else None
@@ -319,7 +337,9 @@ class Segmenter(AgreementSegmenter):
             known = named.labels, named.data, named.truths, named.groups
             fitted._fit_parts(divided, names_of(type(self).__name__, self.names, *known))
         if fitted.classes_ is None and self.names is not False:
-            fitted.row_names_ = _row_names(given)
+            fitted.row_names_ = RowNames.of_classes(
+                given.data.arrays, given.labels, numbered=given.numbered
+            )
         fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
         if not varies.all():
             note_constant(fitted, varies)
@@ -457,8 +477,15 @@ class Segmenter(AgreementSegmenter):
         table = fitted(self._members(given, classes))
         if self.combine == "best":
 
-            def more(family: str, learner: Any, view: Any) -> CrossFit | None:
-                return None if runner.is_over else fitted([Member(family, learner, view)])
+            def more(family: str, learner: Any, view: Any) -> CrossFit | Exception:
+                if runner.is_over:
+                    return Late()
+                try:
+                    return fitted([Member(family, learner, view)])
+                except ValueError as error:
+                    if not runner.may_fail:
+                        raise
+                    return error
 
             table, self.choice_ = choose(table, more)
             c = self.choice_.chosen
@@ -475,6 +502,7 @@ class Segmenter(AgreementSegmenter):
             self._know(table, given.truths, answers, np.ones(1))
         else:
             self._combine(table, loss)
+        self._note_missing(table)
         self._validate(given, parts)
 
     def _combine(self, table: CrossFit, name_loss: float) -> None:
@@ -483,11 +511,16 @@ class Segmenter(AgreementSegmenter):
         self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
         self.shares_ = shares_of_families(table, weights)
         self._know(table, table.truths, table.answers, weights)
-        if table.late:
+
+    def _note_missing(self, table: CrossFit) -> None:
+        """Keep, and warn, which families of members are left out, and why."""
+        self.missing_ = {family: str(why) for family, why in table.missing.items()}
+        if self.missing_:
+            n, total = len(self.missing_), len({*table.families, *self.missing_})
             warnings.warn(
-                f"there was no time for {counted(len(table.late), 'member')}: "
-                f"{', '.join(dict.fromkeys(table.late))}; allow more seconds.",
-                stacklevel=5,
+                f"members of {n} of {total} families are left out. "
+                f"{' '.join(sentences(self.missing_))}",
+                stacklevel=4,
             )
 
     def _know(
@@ -538,18 +571,20 @@ class Segmenter(AgreementSegmenter):
         keep_features(made, table.data)
         units = (None,) if made.for_streams else (None, "variance")
         made._combine(table.with_rules(consensus_rules(units)), float(made.name_loss))
+        made.n_groups_ = len(np.unique(table.parts.groups))
+        made.n_segments_ = sum(map(count_segments, table.truths))
         made.trained_on_ = list(map(str, range(len(table.truths))))
         if made.classes_ is None and made.names is not False:
-            given = Given(table.data, list(table.labels), table.truths, table.parts.groups, True)
-            made.row_names_ = _row_names(given)
+            made.row_names_ = RowNames.of_classes(table.data.arrays, table.labels, numbered=True)
         return made
 
     def _begin(self) -> None:
         """Forget what an earlier fit has learned."""
         self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
         self.view_ = self.row_names_ = None
-        self.shares_ = []
-        self.left_out_, self.trained_on_ = {}, []
+        self.shares_, self.trained_on_ = [], []
+        self.left_out_, self.missing_ = {}, {}
+        self.n_groups_ = self.n_segments_ = 0
         self.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
 
     @property
@@ -569,20 +604,9 @@ class Segmenter(AgreementSegmenter):
             n_features = given.data.arrays[0].shape[1]
             made = default_members(classes, n_features, behind, window)
             return [member for family in made.values() for member in family]
-        if not isinstance(members, Mapping):
-            members = {"learner": [members]}
-        found = [
-            one._replace(family=name) if isinstance(one, Member) else Member(name, one)
-            for name, family in members.items()
-            for one in family
-        ]
-        for _, learner, view, *_ in found:
-            if behind and (view is not None or _reads_neighbors(learner)):
-                raise ValueError(
-                    f"{type(self).__name__} needs members that read every row alone behind a view "
-                    f"that leaves rows out, got {learner!r}, which would read across gaps; pass "
-                    "view=metriclearn.views.Fill(), or change the member (context=0)."
-                )
+        found = listed_members(members)
+        if behind:
+            refuse_neighbors(type(self).__name__, found)
         return found
 
     def _keep_one(self, model: Any, score: Any = None) -> None:
@@ -724,20 +748,6 @@ def _used(given: Given) -> NDArray[np.int64]:
     return np.flatnonzero(usable)
 
 
-def _row_names(given: Given) -> RowNames | None:
-    """Learn to name segments, if labels are classes."""
-    labels = [sample_labels(one, len(X)) for one, X in zip(given.labels, given.data.arrays)]
-    if any(one is None for one in labels):
-        return None
-    known = [one[one != -1] for one in labels]  # type: ignore[index]
-    spelled = [runs(one) for one in known if len(one)]
-    recur = any(len(set(one)) < len(one) for one in spelled)
-    texts = all(one.dtype.kind in "SUO" for one in known)
-    if not name_classes(spelled) or (given.numbered and not recur and not texts):
-        return None
-    return RowNames.learn(given.data.arrays, labels)  # type: ignore[arg-type]
-
-
 def _is_list(X: Any) -> bool:
     return isinstance(X, (list, tuple))
 
@@ -752,13 +762,3 @@ def _is_one_group(groups: Any, n: int) -> bool:
     values = groups.tolist() if isinstance(groups, np.ndarray) else groups
     listed = isinstance(values, (list, tuple)) and len(values) == n
     return listed and all(isinstance(v, (str, int, float)) for v in values) and len({*values}) == 1
-
-
-def _reads_neighbors(learner: Any) -> bool:
-    """Tell whether a learner reads neighboring rows to compute the features of a row."""
-    parts = [getattr(learner, name, None) for name in ("view", "emissions", "penalty")]
-    reaches = [getattr(part, "reach", (0, 0)) != (0, 0) for part in parts]
-    # the rows of a linear view depend on the whole recording by its mean only
-    return hasattr(learner, "encoder") or any(
-        far and not isinstance(part, LinearView) for far, part in zip(reaches, parts)
-    )

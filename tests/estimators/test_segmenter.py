@@ -602,3 +602,38 @@ def test_stretches_without_a_boundary_tell_nothing_of_boundaries(recwarn) -> Non
     segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
     assert segmenter.validation_ is None
     assert not [one for one in recwarn if "no better than" in str(one.message)]
+
+
+@pytest.mark.parametrize("combine", ["consensus", "best"])
+def test_default_members_that_fail_are_told_with_their_reason(combine, tmp_path) -> None:
+    """Without the first recording, there is only one name, and no boundary."""
+    X, y = named_recordings(2, 0)
+    y[1][:] = y[0][0]
+    segmenter = ml.Segmenter(combine=combine, n_folds=2, verbose=False)
+    with pytest.warns(UserWarning, match="members of 11 of .. families are left out") as caught:
+        segmenter.fit(X, y)
+    (note,) = [str(one.message) for one in caught if "left out. " in str(one.message)]
+    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
+    told = loaded.summary()["members left out"]
+    for family, why in {
+        "expected boundaries, scaled, diagonal": "ExpectedBoundaries needs a labeled boundary",
+        "logistic, scaled, Viterbi": "Posteriors needs samples of two names",
+    }.items():
+        assert why in loaded.missing_[family]
+        for text in (note, told):
+            assert text.count(repr(family)) == text.count(why) == 1
+    assert not {share.family for share in loaded.shares_} & set(loaded.missing_)
+
+
+def test_the_summary_tells_on_how_many_groups_it_rests() -> None:
+    X, y = named_recordings(6, 0)
+    n = sum(1 + np.count_nonzero(one[1:] != one[:-1]) for one in y)
+    rests = {}
+    for n_groups in (6, 3, 1):
+        segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False)
+        with warnings.catch_warnings(action="ignore"):
+            rests[n_groups] = segmenter.fit(X, y, np.arange(6) % n_groups).summary()["rests on"]
+        assert "members left out" not in segmenter.summary()
+    assert rests[6] == f"6 independent groups, {n} labeled segments"
+    for few, text in ((3, "From 3 groups nobody can"), (1, "From 1 group nobody can")):
+        assert f"{n} labeled segments. {text} know how others differ" in rests[few]

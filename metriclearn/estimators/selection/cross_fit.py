@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -121,8 +121,8 @@ class CrossFit:
     loss : callable (partition, truth) -> float
     classes : array (C,) or None
         The names that segments may have.
-    late : list of str
-        Members for which there was no time.
+    missing : mapping of str to Exception
+        For each family whose members could not be fitted, the error, or :class:`Late`.
     candidates : list of Candidate
     answers : list of mappings of int to Partition
         What each candidate predicts for the recordings left out, by the number of the recording.
@@ -156,7 +156,7 @@ class CrossFit:
     truths: list[Any]
     loss: Callable[[Partition, Any], float]
     classes: NDArray | None = None
-    late: tuple[str, ...] = ()
+    missing: Mapping[str, Exception] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     answers: tuple[dict[int, Partition], ...] = ()
     views: tuple[PartViews, ...] = ()
@@ -368,7 +368,7 @@ class CrossFit:
         See :mod:`metriclearn.estimators.selection.stacking`.
         """
         n, alike = len(self.answers), answers_alike(self.answers)
-        rho = pull(sum(map(_n_segments, (self.truths[i] for i in places))))
+        rho = pull(sum(map(count_segments, (self.truths[i] for i in places))))
         G, b = (np.sum(one, axis=0) for one in zip(*(self.products[i] for i in places.tolist())))
         weights, names = stacked_weights(G, b, rho, alike), np.zeros(n)
         rows = [self.name_products[i] for i in places.tolist() if i in self.name_products]
@@ -450,7 +450,7 @@ class CrossFit:
             models=[*self.models, *other.models],
             candidates=(*self.candidates, *more),
             answers=(*self.answers, *other.answers),
-            late=(*self.late, *other.late),
+            missing={**self.missing, **other.missing},
             views=(*self.views, *other.views),
             seconds=(*self.seconds, *other.seconds),
         )
@@ -502,9 +502,10 @@ def fitted_table(
 ) -> CrossFit:
     """Fit members to all parts, those with equal views together, and add candidates by rules.
 
-    After an interruption, the members that are finished are kept, and a warning says so.
+    After an interruption, the members that are finished are kept, and a warning says so. If
+    members may fail, the error of one is raised only if none is left.
     """
-    codes, table, error, late = None, None, None, list[str]()
+    codes, table, missing = None, None, dict[str, Exception]()
     if classes is not None:
         codes, _ = read_names(runner.who, given.labels, given.data, given.truths, classes)
     labels = Labels(given.truths, codes, classes)
@@ -513,8 +514,8 @@ def fitted_table(
         for group in by_view(members, runner.seconds is not None):
             views = PartViews(group[0].view, parts, given, labels)
             try:
-                kept, models, missing, seconds = runner.run(group, views, bar, table is None)
-                late += missing
+                kept, models, seconds, failed = runner.run(group, views, bar, table is None)
+                missing |= failed
                 if not kept:
                     continue
                 more = CrossFit.of(given, kept, models, parts, classes, views)
@@ -529,22 +530,18 @@ def fitted_table(
                     stacklevel=5,
                 )
                 break
-            except ValueError as failed:
+            except ValueError as error:  # of the view, or of penalties
                 if not runner.may_fail:
                     raise
-                error = failed
+                missing |= dict.fromkeys((one.family for one in group), error)
                 continue
             views.forget_rows()
             table = more if table is None else table.joined(more)
     if table is None:
-        assert error is not None
-        raise error
-    named = any(one.classes is not None for row in table.scores for one in row)
-    return (
-        replace(table, late=tuple(late))
-        if named
-        else replace(table, late=tuple(late), classes=None, codes=None)
-    )
+        raise next(iter(missing.values()))
+    if not any(one.classes is not None for row in table.scores for one in row):
+        table = replace(table, classes=None, codes=None)
+    return replace(table, missing=missing)
 
 
 def _kept(weights: NDArray, names: NDArray) -> NDArray[np.int64]:
@@ -553,7 +550,7 @@ def _kept(weights: NDArray, names: NDArray) -> NDArray[np.int64]:
     return np.flatnonzero(large[0] | large[1])
 
 
-def _n_segments(truth: Any) -> int:
+def count_segments(truth: Any) -> int:
     """Count labeled segments and annotated regions, or clusters."""
     if isinstance(truth, np.ndarray):
         return int(truth.max()) + 1

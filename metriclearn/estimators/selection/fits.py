@@ -306,7 +306,7 @@ class Fits:
     who : str
         The name in front of the progress bar.
     may_fail : bool
-        Whether a member is dropped if a fit fails. Some families need more names, or more
+        Whether a member is left out if a fit fails. Some families need more names, or more
         recordings, than a part has.
     seconds : float or None
         Time limit of all fits. Each stops after a twentieth, and no member is begun after two
@@ -338,13 +338,13 @@ class Fits:
         views: Any,
         bar: Any,
         first: bool = True,
-    ) -> tuple[list[Member], list[list[Any]], tuple[str, ...], tuple[float, ...]]:
+    ) -> tuple[list[Member], list[list[Any]], tuple[float, ...], dict[str, Exception]]:
         """Fit members with the same view to every one of ``views.parts``.
 
         ``views.task(k, every)`` are the data sets of part k, their labels and groups. If ``first``,
         the first member is fitted however late it is. Returns the members that could be fitted,
-        their models, the families of those for which there was no time, and the processor seconds
-        of all fits of each member. The first member with a view pays for this view.
+        their models, and the processor seconds of all fits of each; the first member with a view
+        pays for this view. Also returns the families of the others, with an error or :class:`Late`.
         """
         n_parts = len(views.parts)
         stores, open_ = defaultdict[Any, FittedViews](FittedViews), Counter[int]()
@@ -354,7 +354,7 @@ class Fits:
             begun = time.thread_time()
             try:
                 if self.is_over and not (first and m == 0):
-                    return _Late()
+                    return Late()
                 every = members[m].every or 1
                 return self._fitted(members[m].learner, views.task(k, every), stores[k, every])
             finally:
@@ -372,13 +372,14 @@ class Fits:
             for (k, m), model in zip(places, fits):
                 rows[m][k] = model
                 bar(members[m].cost)
-        failed = [[one for one in row if isinstance(one, (ValueError, _Late))] for row in rows]
-        late = [members[m].family for m, some in enumerate(failed) if _Late in map(type, some)]
-        kept = [m for m, some in enumerate(failed) if not some]
-        if not kept and not late:
-            raise next(one for some in failed for one in some)
+        kept, missing = [], dict[str, Exception]()
+        for m, row in enumerate(rows):
+            if failed := [one for one in row if isinstance(one, (ValueError, Late))]:
+                missing[members[m].family] = failed[0]
+            else:
+                kept.append(m)
         timed = tuple(seconds[kept].tolist())
-        return [members[m] for m in kept], [rows[m] for m in kept], tuple(late), timed
+        return [members[m] for m in kept], [rows[m] for m in kept], timed, missing
 
     @property
     def is_over(self) -> bool:
@@ -414,8 +415,11 @@ class Fits:
         return model
 
 
-class _Late(Exception):
+class Late(Exception):
     """There was no time to fit a member."""
+
+    def __str__(self) -> str:
+        return "there was no time; allow more seconds."
 
 
 def is_interrupted(model: Any) -> bool:
