@@ -21,24 +21,20 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.datasets.annotations import Segment
-from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.estimators.data_sets import (
-    DataSets,
-    NamedColumns,
-    keep_features,
-    read_data_sets,
-)
 from metriclearn.estimators.in_words import in_words, sentences
-from metriclearn.estimators.labelings import (
-    list_labelings,
-    read_groups,
-    read_labelings,
-    sample_labels,
-    with_starts,
-)
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.reading.data_sets import (
+    NamedColumns,
+    keep_features,
+)
+from metriclearn.estimators.reading.given import (
+    Given,
+    count_segments,
+    front_view,
+    read_files,
+    read_given,
+)
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
@@ -52,9 +48,7 @@ from metriclearn.estimators.selection.cross_fit import (
     Rule,
     choice_rules,
     consensus_rules,
-    count_segments,
     fitted_table,
-    names_of,
 )
 from metriclearn.estimators.selection.families import (
     default_members,
@@ -65,7 +59,6 @@ from metriclearn.estimators.selection.families import (
 )
 from metriclearn.estimators.selection.fits import (
     Fits,
-    Given,
     Late,
     Member,
     Parts,
@@ -77,10 +70,8 @@ from metriclearn.estimators.selection.validation import (
     shares_of_families,
     validation_of,
 )
-from metriclearn.estimators.unlabeled import labeled, note_texts
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.named_segments import NamedPartition
-from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.parameters import (
     Jobs,
@@ -95,10 +86,7 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.running.times import Times, matches, mean_rows
 from metriclearn.views.columns import note_constant
-from metriclearn.views.gaps import LeaveOut, restriction
-from metriclearn.views.plain import fit_view, rows_of
-from metriclearn.views.posteriors import HeldOutView
-from metriclearn.views.whiten import LinearView
+from metriclearn.views.plain import rows_of
 from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
@@ -323,22 +311,25 @@ class Segmenter(AgreementSegmenter):
                 stacklevel=2,
             )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
-        used = _used(given)
+        used = given.used
         fitted.n_groups_ = len(np.unique(given.groups[used]))
         fitted.n_segments_ = sum(count_segments(given.truths[i]) for i in used)
         divided: Given | None = given
-        if len(np.unique(given.groups[used])) < 2:
-            divided = given.divided(used, self.n_folds) if len(used) else None
+        if fitted.n_groups_ < 2:
+            divided = given.divided(self.n_folds)
             fitted._note_one_group(len(used), divided)
+            if self.names and divided is not None and divided.classes is None:
+                raise ValueError(
+                    f"{type(self).__name__} needs names=None for a single recording in which "
+                    "neighboring segments have one name, got names=True; label other recordings."
+                )
         if divided is None:
             fitted._fit_alone(given)
         else:
-            named = divided if {*map(type, divided.labels)} == {PartialPartition} else given
-            known = named.labels, named.data, named.truths, named.groups
-            fitted._fit_parts(divided, names_of(type(self).__name__, self.names, *known))
+            fitted._fit_parts(divided)
         if fitted.classes_ is None and self.names is not False:
             fitted.row_names_ = RowNames.of_classes(
-                given.data.arrays, given.labels, numbered=given.numbered
+                given.data.arrays, given.labels, numbered=given.recordings is None
             )
         fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
         if not varies.all():
@@ -349,90 +340,17 @@ class Segmenter(AgreementSegmenter):
 
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
-        who, names = type(self).__name__, None
-        if isinstance(X, LabeledSequences):
-            if y is not None:
-                raise ValueError(
-                    f"{who} needs y=None for LabeledSequences, which have their labels, got a "
-                    f"{type(y).__name__}; pass X.sequences and y."
-                )
-            if groups is not None:
-                read_groups(who, groups, len(X.sequences))
-                X = replace(X, groups=list(groups))
-            made = labeled(X)
-            groups, names, y = made.groups, made.names, made.labelings
-            X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
-        X = self.features_of(X)
+        who = type(self).__name__
         missing = self.view is None or getattr(self.view, "missing", False)
-        data = read_data_sets(who, X, missing=missing)
-        if _is_list(y) and any(one is None for one in y) and len(y) == len(data.arrays):
-            y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
-        truths = read_labelings(who, y, data, segments=True, partial=True)
-        labels, n = list(list_labelings(who, y, data)), len(truths)
-        if names is None:
-            note_texts(labels)
-        units = np.zeros(n, dtype=np.int64)
-        if n > 1 and not _is_one_group(groups, n):
-            units = read_groups(who, groups, n)
-        keep_features(self, data)
-        self.trained_on_ = list(dict.fromkeys(names or map(str, range(n))))
-        front = self._front(data)
-        if front is not None:
-            self.view_, rows = fit_view(front, list(data.arrays), None, units)  # no labels leak
-            seen = DataSets(rows, False, None)
-            if hasattr(self.view_, "kept"):
-                kept = self.view_.kept(list(data.arrays))
-                several = replace(data, single=False)  # labels are a list
-                named = names_of(who, self.names, labels, several, truths, units) is not None
-                given = [sample_labels(one, len(A)) for one, A in zip(labels, data.arrays)]
-                truths = list(map(restriction, truths, kept))
-                if named and all(one is not None for one in given):
-                    rows_of_names = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
-                    labels = list(map(with_starts, labels, rows_of_names, truths))
-                    truths = read_labelings(who, labels, seen, segments=True, partial=True)
-                else:
-                    labels = truths
-            data = seen
-        return Given(replace(data, single=False), labels, truths, units, names is None)
-
-    def features_of(self, X: Any) -> Any:
-        """Compute the features of files, if X has paths."""
-        if isinstance(X, (str, os.PathLike)):
-            return self.features_of([X])[0]
-        paths = [isinstance(one, (str, os.PathLike)) for one in X] if _is_list(X) else []
-        if not any(paths):
-            return X
-        if not all(paths):
-            raise ValueError(
-                f"{type(self).__name__} needs paths of files or tables, got a list of both; pass "
-                "lists of one kind."
-            )
-        if self.extractor is None:
-            raise ValueError(
-                f"{type(self).__name__} needs tables, or an extractor for files, got "
-                f"{str(X[0])!r}; pass extractor=AudioFeatures() or another."
-            )
-        return [cached_features(path, self.extractor, None) for path in X]
-
-    def _front(self, data: DataSets) -> Any:
-        """Return the view before all members."""
-        if self.view is not None:
-            if isinstance(self.view, (HeldOutView, LinearView)):
-                raise ValueError(
-                    f"{type(self).__name__} needs a view that is not fitted to labels, got "
-                    f"{self.view!r}; give this view to the learners in members."
-                )
-            return self.view
-        gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
-        many, total = int(gaps.sum()), len(gaps)
-        if not many:
-            return None
-        warnings.warn(
-            f"{many} of {total} rows have missing values and are left out; pass "
-            "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console).",
-            stacklevel=4,
-        )
-        return LeaveOut()
+        X = read_files(who, X, self.extractor)
+        given = read_given(who, X, y, groups, missing=missing, names=self.names)
+        keep_features(self, given.data)
+        names = given.recordings or map(str, range(len(given.truths)))
+        self.trained_on_ = list(dict.fromkeys(names))
+        view = front_view(who, self.view, given.data)
+        if view is not None:
+            self.view_, given = given.behind(view)
+        return given
 
     def _note_one_group(self, n: int, divided: Given | None) -> None:
         """Warn that nothing is known about other groups."""
@@ -447,9 +365,9 @@ class Segmenter(AgreementSegmenter):
 
     def _fit_alone(self, given: Given) -> None:
         """Fit one learner, or all members with equal weights, to all recordings."""
-        members = self._members(given, None)
-        if self.members is None:
-            members = [Member("whitened", WhitenedMetricLearner(retune=True))]
+        members = [Member("whitened", WhitenedMetricLearner(retune=True))]
+        if self.members is not None:
+            members = self._members(given)
         if self.combine == "best":
             members = members[:1]
         models = []
@@ -462,19 +380,20 @@ class Segmenter(AgreementSegmenter):
         names = [score_of(row[0]).classes for row in models]
         named = [one for one in names if one is not None]
         classes = np.unique(np.concatenate(named)) if named and self.names is not False else None
-        table = CrossFit.of(given, members, models, Parts([], given.groups), classes)
+        given = given._replace(codes=None, classes=classes)
+        table = CrossFit.of(given, members, models, Parts([], given.groups))
         table = table.with_rules(lambda *_: [Rule()])
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         self._keep_one(table.models[0][-1] if len(members) == 1 else None)
 
-    def _fit_parts(self, given: Given, classes: NDArray | None) -> None:
+    def _fit_parts(self, given: Given) -> None:
         """Fit all members to all parts, and combine them or choose one."""
-        parts = Parts.of(given.groups, self.n_folds, _used(given))
+        parts = Parts.of(given.groups, self.n_folds, given.used)
         units = (None,) if self.for_streams else (None, "variance")
         rules = choice_rules(units) if self.combine == "best" else consensus_rules(units)
         runner, loss = self._runner, float(self.name_loss)
-        fitted = partial(fitted_table, runner, given, parts, classes, rules)
-        table = fitted(self._members(given, classes))
+        fitted = partial(fitted_table, runner, given, parts, rules)
+        table = fitted(self._members(given))
         if self.combine == "best":
 
             def more(family: str, learner: Any, view: Any) -> CrossFit | Exception:
@@ -593,7 +512,7 @@ class Segmenter(AgreementSegmenter):
         limit = self.seconds, time.monotonic()
         return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
 
-    def _members(self, given: Given, classes: NDArray | None) -> list[Member]:
+    def _members(self, given: Given) -> list[Member]:
         """Return the members; those that cannot stand behind the view are refused."""
         members = self.members
         behind = self.view_ is not None and hasattr(self.view_, "kept")
@@ -602,7 +521,7 @@ class Segmenter(AgreementSegmenter):
             if self.for_streams:
                 window = max(2, int(8 * typical_length(self, given.truths)))
             n_features = given.data.arrays[0].shape[1]
-            made = default_members(classes, n_features, behind, window)
+            made = default_members(given.classes, n_features, behind, window)
             return [member for family in made.values() for member in family]
         found = listed_members(members)
         if behind:
@@ -681,12 +600,8 @@ class Segmenter(AgreementSegmenter):
         check_is_fitted(self)
         if not isinstance(X, (str, os.PathLike)):
             return self._segments(X, times)
-        if self.extractor is None:
-            raise ValueError(
-                f"{type(self).__name__} was fitted to tables and has no extractor for files, got "
-                f"{os.fspath(X)!r}; pass the rows."
-            )
-        found = self._segments(cached_features(X, self.extractor, cache), None)
+        rows = read_files(type(self).__name__, X, self.extractor, cache)
+        found = self._segments(rows, None)
         start, end, label = found[-1]
         length = duration(X)
         # The last row is incomplete or missing.
@@ -741,24 +656,6 @@ class Segmenter(AgreementSegmenter):
         return tags
 
 
-def _used(given: Given) -> NDArray[np.int64]:
-    """Number the recordings that teach something: of two rows and more, and not unlabeled."""
-    pairs = zip(given.data.arrays, given.truths)
-    usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
-    return np.flatnonzero(usable)
-
-
-def _is_list(X: Any) -> bool:
-    return isinstance(X, (list, tuple))
-
-
 def _whole(truth: Any) -> Any:
     """Return labels as a partition if all of them are known."""
     return truth if isinstance(truth, Partition) else truth.segmentation() or truth
-
-
-def _is_one_group(groups: Any, n: int) -> bool:
-    """Tell whether n recordings are all of one group. Groups of another form are read elsewhere."""
-    values = groups.tolist() if isinstance(groups, np.ndarray) else groups
-    listed = isinstance(values, (list, tuple)) and len(values) == n
-    return listed and all(isinstance(v, (str, int, float)) for v in values) and len({*values}) == 1

@@ -322,7 +322,11 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
             (DATA.sequences, DATA.labels),
             r"lists of segmenters \(of an ONNX file its EncoderMetricLearner\), or None, got",
         ),
-        ({"members": METRICS}, (DATA.sequences, DATA.labels, [1, 2]), "in two groups and more"),
+        (
+            {"members": METRICS},
+            (DATA.sequences, DATA.labels, [1, 2]),
+            "a list of sequences, one group for each",
+        ),
         ({"n_folds": 1}, (DATA.sequences, DATA.labels), "Segmenter needs a whole n_folds"),
         (
             {"members": METRICS, "names": True},

@@ -25,8 +25,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.data_sets import DataSets, keep_features
-from metriclearn.estimators.labelings import alike, read_groups, read_names, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
     Alternation,
@@ -36,6 +34,8 @@ from metriclearn.estimators.learners.alternation import (
 )
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.reading.data_sets import DataSets, keep_features
+from metriclearn.estimators.reading.labels import alike, read_groups, read_names, read_weights
 from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar

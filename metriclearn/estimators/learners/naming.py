@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.sequences import name_classes, runs
-from metriclearn.estimators.labelings import sample_labels
+from metriclearn.estimators.reading.labels import sample_labels
 from metriclearn.estimators.scores.name_weights import discriminant
 from metriclearn.problem.partition import Partition
 from metriclearn.views.neighbors import StandardWindows

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from metriclearn.estimators.data_sets import keep_features, read_data_sets
-from metriclearn.estimators.labelings import read_groups, read_labelings, read_names
+from metriclearn.estimators.reading.data_sets import keep_features, read_data_sets
+from metriclearn.estimators.reading.labels import read_groups, read_labelings, read_names
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_sets
+from metriclearn.estimators.reading.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import (
@@ -258,8 +258,11 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
     return weights
 
 
-def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group."""
+def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.int64]:
+    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group.
+
+    Raises ValueError if there are fewer than ``fewest`` groups.
+    """
     units = np.arange(n)
     if groups is not None:
         try:
@@ -271,10 +274,11 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
             ) from error
         names = factorize(names) if names.dtype == object else names
         units = np.unique(names, return_inverse=True)[1]
-    if np.shape(units) != (n,) or units.max() == 0:
+    if np.shape(units) != (n,) or units.max() < fewest - 1:
+        several = " in two groups and more" * (fewest > 1)
         raise ValueError(
-            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
-            f"sequence(s) and groups={shown(groups)}."
+            f"{who} needs a list of sequences{several}, one group for each, got {n} sequence(s) "
+            f"and groups={shown(groups)}."
         )
     return units
 

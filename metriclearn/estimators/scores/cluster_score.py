@@ -12,9 +12,9 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.dp_means import DPMeans
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_counts, read_labelings, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.reading.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.reading.labels import read_counts, read_labelings, read_weights
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import with_clusters
 from metriclearn.problem.forms import LowRankForm, center

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.labelings import refuse_unlabeled
+from metriclearn.estimators.reading.labels import refuse_unlabeled
 from metriclearn.oracles.change_points import (
     ChangePoints,
     ConstrainedChangePoints,

@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import (
+from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
+from metriclearn.estimators.reading.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.reading.labels import (
     list_labelings,
     read_counts,
     read_known,
     read_labelings,
     read_weights,
 )
-from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.scores.confidence import Calibration
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.states import States

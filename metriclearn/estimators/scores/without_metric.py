@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_labelings
+from metriclearn.estimators.reading.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.running.components import ComponentParameters
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_counts, read_known, read_labelings
+from metriclearn.estimators.reading.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.reading.given import read_files
+from metriclearn.estimators.reading.labels import read_counts, read_known, read_labelings
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
@@ -39,11 +40,8 @@ class AgreementSegmenter(Streaming, ComponentParameters):
     agreement_: Agreement
     rates_: BoundaryRates
     view_: Any
+    extractor: Any
     n_features_in_: int
-
-    def features_of(self, X: Any) -> Any:
-        """Compute the rows of recordings that are not tables. A subclass may know how."""
-        return X
 
     @property
     def classes_(self) -> NDArray | None:
@@ -52,8 +50,8 @@ class AgreementSegmenter(Streaming, ComponentParameters):
 
     def read_data(self, X: Any) -> DataSets:
         """Read new recordings, and check that they have the features of the training data."""
-        missing = getattr(getattr(self, "view_", None), "missing", False)
-        data = read_data_sets(type(self).__name__, self.features_of(X), missing=missing)
+        who, missing = type(self).__name__, getattr(getattr(self, "view_", None), "missing", False)
+        data = read_data_sets(who, read_files(who, X, self.extractor), missing=missing)
         return check_features(self, data)
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:

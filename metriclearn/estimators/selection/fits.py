@@ -6,7 +6,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -17,19 +17,13 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labelings, sample_labels, with_starts
-from metriclearn.estimators.selection.stacking import needing_a_change
-from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.partition import LabeledPartition, Partition
+from metriclearn.estimators.reading.given import Given
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.progress import share_done
-from metriclearn.views.gaps import Labels, restriction
 from metriclearn.views.plain import FittedViews
 from metriclearn.views.windows import known_stretches, typical_length
 
 _ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
-_FEW = 8  # with fewer labeled boundaries, no part of a recording is left out
 
 
 class Member(NamedTuple):
@@ -71,74 +65,6 @@ class Member(NamedTuple):
     cost: float = 1.0
     every: int | None = 1
     gain: float = 1.0
-
-
-class Given(NamedTuple):
-    """Training recordings as the members see them.
-
-    Attributes
-    ----------
-    data : DataSets
-    labels : list
-        The labels of the recordings, as they were given.
-    truths : list of Partition or PartialPartition
-    groups : int array (N,)
-    numbered : bool
-        Whether labels that are numbers may count the segments of a recording.
-    """
-
-    data: DataSets
-    labels: list[Any]
-    truths: list[Any]
-    groups: NDArray
-    numbered: bool
-
-    def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
-        """Return the labels of some recordings on kept rows, with their names if they have any."""
-        found = []
-        for i, rows in zip(places, kept):
-            names = sample_labels(self.labels[i], len(self.data.arrays[i]))
-            truth = restriction(self.truths[i], rows)
-            found.append(
-                truth if names is None else with_starts(self.labels[i], names[rows], truth)
-            )
-        return found
-
-    def divided(self, places: NDArray[np.int64], n_parts: int) -> Given | None:
-        """Return the same with recordings of one group as groups of their own.
-
-        A single recording becomes one for each part. Every part has all rows, but only the labels
-        of a stretch with its share of the boundaries and of the regions that need one. Returns None
-        if a single recording has fewer than eight of these.
-        """
-        if len(places) > 1:
-            return self._replace(groups=np.arange(len(self.groups)))
-        i, T = int(places[0]), len(self.data.arrays[places[0]])
-        truth, names = self.truths[i], sample_labels(self.labels[i], T)
-        needed = [(t, t) for _, ends in known_stretches(truth) for t in ends[:-1].tolist()]
-        needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
-        n = min(n_parts, len(needed))
-        if len(needed) < _FEW:
-            return None
-        first, last = np.array(sorted(needed)).T
-        after = np.arange(1, n) * len(first) // n
-        cuts = (last[after - 1] + first[after]) // 2
-        # A segment of one row is the end of one part and the start of the next.
-        stops = np.append(cuts + (cuts == last[after - 1]), T)
-        known = PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
-        labels: list[Any] = []
-        for start, stop in zip([0, *cuts.tolist()], stops.tolist()):
-            if names is None or isinstance(self.labels[i], LabeledPartition):
-                inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
-                labels.append(PartialPartition(T, regions=inside))
-            else:
-                labels.append(np.full(T, -1, dtype=object))
-                labels[-1][start:stop] = names[start:stop]
-        data = replace(self.data, arrays=[self.data.arrays[i]] * n)
-        truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
-        # Of regions that overlap, a cut may leave nothing.
-        used = sum(bool(truth.constraints) for truth in truths) > 1
-        return Given(data, labels, list(truths), np.arange(n), self.numbered) if used else None
 
 
 @dataclass(frozen=True)
@@ -190,11 +116,10 @@ class PartViews:
     parts : Parts
     given : Given or None
         The recordings, or None if only the fitted views are kept.
-    labels : Labels
     """
 
-    def __init__(self, view: Any, parts: Parts, given: Given | None, labels: Labels | None) -> None:
-        self.view, self.parts, self.given, self.labels = view, parts, given, labels
+    def __init__(self, view: Any, parts: Parts, given: Given | None) -> None:
+        self.view, self.parts, self.given = view, parts, given
         self.arrays = () if given is None else given.data.arrays
         self._places = list(parts)
         self._locks = [RLock() for _ in self._places]
@@ -215,7 +140,7 @@ class PartViews:
         with self._locks[k]:
             if self.view is not None and k not in self._fitted:
                 places = self._places[k]
-                labels = None if self.labels is None else self.labels.subset(places)
+                labels = None if self.given is None else self.given.known.subset(places)
                 groups, arrays = self.parts.groups[places], [self.arrays[i] for i in places]
                 self._fitted[k] = clone(self.view).fit(arrays, labels, groups)
             return self._fitted.get(k)
@@ -270,7 +195,7 @@ class PartViews:
 
     def without_data(self) -> PartViews:
         """Return the fitted views alone, without rows of the caller's recordings."""
-        alone = PartViews(self.view, self.parts, None, None)
+        alone = PartViews(self.view, self.parts, None)
         alone._fitted = dict(self._fitted)
         return alone
 
