@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast
@@ -20,12 +19,11 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.datasets.annotations import Segment
+from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.reading.data_sets import (
-    NamedColumns,
     keep_features,
 )
 from metriclearn.estimators.reading.given import (
@@ -41,14 +39,12 @@ from metriclearn.estimators.scores.agreement import (
     Scored,
     score_of,
 )
-from metriclearn.estimators.selection.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import (
     CrossFit,
     Rule,
     choice_rules,
     consensus_rules,
-    fitted_table,
 )
 from metriclearn.estimators.selection.families import (
     default_members,
@@ -60,18 +56,16 @@ from metriclearn.estimators.selection.families import (
 from metriclearn.estimators.selection.fits import (
     Fits,
     Late,
-    Member,
-    Parts,
+    fitted_table,
     is_interrupted,
 )
+from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.validation import (
     Share,
     Validation,
     shares_of_families,
     validation_of,
 )
-from metriclearn.features.media.decoding import duration
-from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.running.parameters import (
     Jobs,
@@ -84,9 +78,7 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
 )
-from metriclearn.running.times import Times, matches, mean_rows
 from metriclearn.views.columns import note_constant
-from metriclearn.views.plain import rows_of
 from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
@@ -551,92 +543,6 @@ class Segmenter(AgreementSegmenter):
                 "like each other, or try other features or another rate.",
                 stacklevel=4,
             )
-
-    @property
-    def labels_(self) -> list[str]:
-        """The names that :meth:`segments` may give, as texts; none if labels are not classes."""
-        if self.classes_ is not None:
-            return list(map(str, self.classes_))
-        return [] if self.row_names_ is None else list(self.row_names_.names)
-
-    @property
-    def rows_per_second(self) -> float:
-        """Rows per second: the rate of the extractor, or the parameter ``rate``, or 1."""
-        return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
-
-    def segments(
-        self,
-        X: Any,
-        times: Times | None = None,
-        *,
-        cache: str | os.PathLike[str] | None = None,
-    ) -> list[Segment]:
-        """Return the segments of one recording as (start, end, label), with times in seconds.
-
-        Without a rate, times are in rows. Neighboring segments with the same label are joined,
-        unless there were such in training. If labels are not classes, all labels are empty.
-
-        Parameters
-        ----------
-        X : (T, P) array or data frame, or path of a file
-            A file may end within its last row. If a segment begins with this incomplete row, the
-            row is added to the segment before it.
-        times : Times, optional
-            The times of the rows of a table, see :func:`metriclearn.datasets.file_times`. By
-            default, rows come at the rate of the model.
-        cache : folder, optional
-            Where the features of files are kept.
-
-        Raises
-        ------
-        ValueError
-            If rows come more slowly than at the rate of the model.
-
-        Warns
-        -----
-        UserWarning
-            If rows come faster. They are averaged to the rate of the model.
-        """
-        check_is_fitted(self)
-        if not isinstance(X, (str, os.PathLike)):
-            return self._segments(X, times)
-        rows = read_files(type(self).__name__, X, self.extractor, cache)
-        found = self._segments(rows, None)
-        start, end, label = found[-1]
-        length = duration(X)
-        # The last row is incomplete or missing.
-        if start < length < end + 1 / self.rows_per_second:
-            found[-1] = (start, length, label)
-            if (length - start) * self.rows_per_second < 1 and len(found) > 1:
-                start, _, label = found[-2]
-                found[-2:] = [(start, length, label)]
-        return found
-
-    def _segments(self, X: Any, times: Times | None) -> list[Segment]:
-        begins = np.arange(len(X) + 1) / self.rows_per_second
-        if times is not None and len(X) > 1:
-            begins = times.at(np.arange(len(X) + 1))
-            if not matches(times.who, times.rate, self.rows_per_second):
-                firsts = times.firsts(self.rows_per_second)
-                columns = getattr(X, "columns", None)
-                X = mean_rows(np.asarray(X, dtype=np.float64), firsts)
-                X = X if columns is None else NamedColumns.of(X, columns)
-                begins = begins[np.append(firsts, len(begins) - 1)]
-        data = self.read_data(X)
-        ((_, found, ends),) = self.answers(data, None)
-        cuts = begins[np.append(0, ends)].tolist()
-        if isinstance(found, NamedPartition) and self.classes_ is not None:
-            names = list(map(str, self.classes_[found.names]))
-        elif self.row_names_ is not None:
-            names = self.row_names_.of(rows_of(self.view_, data.arrays[0]), found)
-        else:
-            return [(start, end, "") for start, end in pairwise(cuts)]
-        segments: list[Segment] = []
-        for start, end, name in zip(cuts[:-1], cuts[1:], names):
-            if segments and segments[-1][2] == name and not self.divides_equal_:
-                start = segments.pop()[0]
-            segments.append((start, end, name))
-        return segments
 
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""

@@ -12,7 +12,8 @@ import metriclearn as ml
 from metriclearn import views
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.reading.data_sets import DataSets
-from metriclearn.estimators.selection.fits import Given, Parts, PartViews
+from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.selection.parts import Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,

@@ -1,13 +1,11 @@
 """CrossFit: members × parts of the recordings → answers for the recordings that were left out.
 
 Whatever is chosen, weighed, calibrated or checked on recordings that were left out reads this
-table. Each member is fitted once to every part of the recordings. Members with equal views share
-them.
+table. :func:`~metriclearn.estimators.selection.fits.fitted_table` makes it.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,14 +20,7 @@ from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import tuned_penalty
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
-from metriclearn.estimators.selection.fits import (
-    Fits,
-    Member,
-    Parts,
-    PartViews,
-    by_view,
-    thinned,
-)
+from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,
@@ -478,54 +469,6 @@ class CrossFit:
             if candidate.member == self.candidates[chosen].member:
                 chosen = c if is_better(losses[c], losses[chosen]) else chosen
         return chosen
-
-
-def fitted_table(
-    runner: Fits,
-    given: Given,
-    parts: Parts,
-    rules: Callable[[CrossFit, int], Sequence[Rule]],
-    members: list[Member],
-) -> CrossFit:
-    """Fit members to all parts, those with equal views together, and add candidates by rules.
-
-    After an interruption, the members that are finished are kept, and a warning says so. If
-    members may fail, the error of one is raised only if none is left.
-    """
-    table, missing = None, dict[str, Exception]()
-    members = thinned(members, given, parts)
-    with runner.bar(members, len(parts)) as bar:
-        for group in by_view(members, runner.seconds is not None):
-            views = PartViews(group[0].view, parts, given)
-            try:
-                kept, models, seconds, failed = runner.run(group, views, bar, table is None)
-                missing |= failed
-                if not kept:
-                    continue
-                more = CrossFit.of(given, kept, models, parts, views)
-                with warnings.catch_warnings(action="ignore", category=UserWarning):
-                    more = replace(more, seconds=seconds).with_rules(rules)
-            except KeyboardInterrupt:
-                if table is None:
-                    raise
-                warnings.warn(
-                    f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
-                    "that are finished are used.",
-                    stacklevel=5,
-                )
-                break
-            except ValueError as error:  # of the view, or of penalties
-                if not runner.may_fail:
-                    raise
-                missing |= dict.fromkeys((one.family for one in group), error)
-                continue
-            views.forget_rows()
-            table = more if table is None else table.joined(more)
-    if table is None:
-        raise next(iter(missing.values()))
-    if not any(one.classes is not None for row in table.scores for one in row):
-        table = replace(table, classes=None, codes=None)
-    return replace(table, missing=missing)
 
 
 def _kept(weights: NDArray, names: NDArray) -> NDArray[np.int64]:

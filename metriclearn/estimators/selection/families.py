@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.selection.fits import Member
+from metriclearn.estimators.selection.parts import Member
 from metriclearn.running.parameters import SWITCH, Needs, OneOf, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
