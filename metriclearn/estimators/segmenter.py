@@ -15,7 +15,6 @@ from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,7 +36,6 @@ from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
     Scored,
-    score_of,
 )
 from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import (
@@ -57,7 +55,6 @@ from metriclearn.estimators.selection.fits import (
     Fits,
     Late,
     fitted_table,
-    is_interrupted,
 )
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.validation import (
@@ -362,21 +359,14 @@ class Segmenter(AgreementSegmenter):
             members = self._members(given)
         if self.combine == "best":
             members = members[:1]
-        models = []
-        for member in members:
-            quiet = {"verbose": self.verbose} if "verbose" in member.learner.get_params() else {}
-            copied = clone(member.learner).set_params(**quiet)
-            models.append([copied.fit(given.data.arrays, given.labels)])
-            if is_interrupted(models[-1][0]):
-                raise KeyboardInterrupt
-        names = [score_of(row[0]).classes for row in models]
-        named = [one for one in names if one is not None]
-        classes = np.unique(np.concatenate(named)) if named and self.names is not False else None
-        given = given._replace(codes=None, classes=classes)
-        table = CrossFit.of(given, members, models, Parts([], given.groups))
-        table = table.with_rules(lambda *_: [Rule()])
+        parts = Parts([], np.zeros_like(given.groups))
+        table = fitted_table(self._runner, given, parts, lambda *_: [Rule()], members)
+        names = [row[0].classes for row in table.scores if row[0].classes is not None]
+        if names and self.names is not False:  # of one recording, whose labels need not recur
+            table = replace(table, classes=np.unique(np.concatenate(names)))
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
-        self._keep_one(table.models[0][-1] if len(members) == 1 else None)
+        if len(table.members) == 1:
+            self._keep_one(table, 0, table.scores[0][0])
 
     def _fit_parts(self, given: Given) -> None:
         """Fit all members to all parts, and combine them or choose one."""
@@ -406,9 +396,7 @@ class Segmenter(AgreementSegmenter):
                 *one, None if table.classes is None else score.classes, loss
             )
             self.left_out_, answers = table.answers[c], (table.answers[c],)
-            model = table.models[member][-1]
-            seen = table.members[member].view is None
-            self._keep_one(model if seen else Scored(score, self.n_features_in_), score)
+            self._keep_one(table, member, score)
             self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
             self._know(table, given.truths, answers, np.ones(1))
         else:
@@ -520,11 +508,13 @@ class Segmenter(AgreementSegmenter):
             refuse_neighbors(type(self).__name__, found)
         return found
 
-    def _keep_one(self, model: Any, score: Any = None) -> None:
+    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
         """Keep the only model, with its score, so that its metric can be looked at."""
-        if model is not None and hasattr(model, "with_score") and score is not None:
-            model = model.with_score(score)
-        self.learner_ = model
+        self.learner_ = table.models[m][-1]
+        if table.members[m].view is not None:
+            self.learner_ = Scored(score, self.n_features_in_)
+        elif hasattr(self.learner_, "with_score"):
+            self.learner_ = self.learner_.with_score(score)
 
     def _validate(self, given: Given, parts: Parts) -> None:
         """Evaluate the answers for recordings left out, and warn if they are of no use."""

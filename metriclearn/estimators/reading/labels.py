@@ -167,11 +167,17 @@ def _read_labeling(
 
 
 def read_labeled(
-    estimator: Any, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    segments: bool | None = None,
+    partial: bool = False,
+    missing: bool = False,
 ) -> tuple[Any, DataSets, list[Any]]:
     """Check and read the parameters and data of an estimator, and its labels if there are any.
 
-    ``segments=None`` means that there are no labels.
+    ``segments=None`` means that there are no labels, and ``missing`` that NaN is allowed.
 
     Returns
     -------
@@ -184,7 +190,7 @@ def read_labeled(
     """
     check_parameters(estimator)
     fitted, who = copy.copy(estimator), type(estimator).__name__
-    data = read_data_sets(who, X)
+    data = read_data_sets(who, X, missing=missing)
     truths: list[Any] = []
     if segments is not None:
         truths = read_labelings(who, y, data, segments=segments, partial=partial)

@@ -109,8 +109,9 @@ class Fits:
         calls = [joblib.delayed(fitted)(*place) for place in places]
         fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
         rows: list[list[Any]] = [[None] * n_parts for _ in members]
-        # Warnings would recur in every part. The filter applies to all threads.
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
+        with warnings.catch_warnings():
+            if n_parts > 1:  # warnings would recur in every part; the filter is that of all threads
+                warnings.simplefilter("ignore", UserWarning)
             for (k, m), model in zip(places, fits):
                 rows[m][k] = model
                 bar(members[m].cost)

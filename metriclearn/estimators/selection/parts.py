@@ -148,7 +148,7 @@ class PartViews:
         places = self._places[k]
         if self.view is None:
             return [self.arrays[i] for i in places]
-        if getattr(self.view, "held_out", False):
+        if getattr(self.view, "held_out", False) and self.parts.left_out:
             rows = {
                 int(i): one
                 for j, some in enumerate(self.parts.left_out)
