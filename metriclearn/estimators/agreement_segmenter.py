@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.datasets.annotations import Segment
-from metriclearn.estimators.reading.data_sets import (
-    DataSets,
-    NamedColumns,
-    check_features,
-    read_data_sets,
-)
+from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_new
 from metriclearn.estimators.reading.given import read_files
 from metriclearn.estimators.reading.labels import read_counts, read_known, read_labelings
 from metriclearn.estimators.scores.agreement import (
@@ -27,20 +22,19 @@ from metriclearn.estimators.scores.agreement import (
     shares_of,
 )
 from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
+from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.agreement_stream import AgreementStream
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Whole
 from metriclearn.running.times import Times, matches, mean_rows
 from metriclearn.views.gaps import placed, restriction
 from metriclearn.views.plain import rows_of
 
 
-class AgreementSegmenter(Streaming, ComponentParameters):
+class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
     """Predicts with a fitted ``agreement_`` behind a fitted ``view_``, which may be None.
 
     ``rates_`` are the :class:`BoundaryRates` of recordings that were left out. Subclasses fit all
@@ -63,9 +57,8 @@ class AgreementSegmenter(Streaming, ComponentParameters):
 
     def read_data(self, X: Any) -> DataSets:
         """Read new recordings, and check that they have the features of the training data."""
-        who, missing = type(self).__name__, getattr(getattr(self, "view_", None), "missing", False)
-        data = read_data_sets(who, read_files(who, X, self.extractor), missing=missing)
-        return check_features(self, data)
+        X = read_files(type(self).__name__, X, self.extractor)
+        return read_new(self, X, getattr(self, "view_", None))
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the ends of all segments of every recording, including T, as in ruptures.
@@ -187,12 +180,6 @@ class AgreementSegmenter(Streaming, ComponentParameters):
             else Partition(ends=ends)
             for _, found, ends in self.answers(data, n_segments)
         ]
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
 
     def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
         data = self.read_data(X)

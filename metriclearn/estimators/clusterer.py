@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
-from metriclearn.estimators.reading.tables import cluster_codes, is_single, read_clustered
+from metriclearn.estimators.reading.tables import (
+    Clustered,
+    cluster_codes,
+    is_single,
+    read_clustered,
+)
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
 from metriclearn.estimators.selection.families import families_of
@@ -24,13 +29,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, factorize
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Jobs,
-    OneOf,
-    Whole,
-    check_parameters,
-    shown,
-)
+from metriclearn.running.parameters import Jobs, OneOf, Whole, check_parameters, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
 
@@ -148,21 +147,25 @@ class Clusterer(ComponentParameters):
             group are left out together.
         """
         check_parameters(self)
-        everything, folds, units = self._parts(X, y, groups)
+        given = read_clustered(type(self).__name__, X, y, groups)
+        folds, units = self._folds(given)
+        tests = [given.subset(test) for _, test in folds]
+        parts = [given.subset(train) for train, _ in folds]
+        if self.combine == "best":
+            parts.append(given.subset(np.arange(len(given.X))))
         families = _FAMILIES if self.members is None else self.members
         members = [Member(name, one) for name, family in families.items() for one in family]
         runner = Fits(type(self).__name__, n_jobs=self.n_jobs, verbose=self.verbose)
-        parts = [train for train, _ in folds] + [everything] * (self.combine == "best")
         tables = Tables([(arrays, labels, np.zeros(len(labels))) for arrays, labels in parts])
         with runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
-        truths = [truth for _, (_, some) in folds for truth in map(cluster_codes, some)]
-        sizes = [len(some) for _, (_, some) in folds]
+        truths = [cluster_codes(one) for _, labels in tests for one in labels]
+        sizes = [len(labels) for _, labels in tests]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
         answers = [
             {
                 int(i): answer
-                for model, places, (_, (arrays, _)) in zip(row, left_out, folds)
+                for model, places, (arrays, _) in zip(row, left_out, tests)
                 for i, answer in zip(places, self._partitions(model, arrays, truths, places))
             }
             for row in models
@@ -242,28 +245,23 @@ class Clusterer(ComponentParameters):
         ]
         return -float(np.mean(losses))
 
-    def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> tuple[Any, list[Any], NDArray]:
-        """Return all data, for every part the data to fit to and those left out, and groups.
+    def _folds(self, given: Clustered) -> tuple[list[tuple[NDArray, NDArray]], NDArray]:
+        """Divide the data sets, or the rows of a table, into those to fit to and those left out.
 
-        Data are pairs (X, y). The groups are those of the data sets left out, in their order.
+        Also returns the groups of the data sets left out, in their order.
         """
-        given = read_clustered(type(self).__name__, X, y, groups)
         if given.groups is not None:
             parts = Parts.of(given.groups, self.n_folds)
-            folds, units = list(zip(parts, parts.left_out)), given.groups
-            units = units[np.concatenate(parts.left_out)]
-        else:
-            codes, units = factorize(given.y), np.arange(self.n_folds)
-            if (largest := int(np.bincount(codes).max())) < self.n_folds:
-                raise ValueError(
-                    f"{type(self).__name__} needs a cluster with one sample for each of "
-                    f"n_folds={self.n_folds}, got {largest} sample(s) in the largest; pass other "
-                    "labels, or fewer folds."
-                )
-            splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
-            folds = list(splitter.split(given.X, codes))
-        pairs = [(given.subset(train), given.subset(test)) for train, test in folds]
-        return given.subset(np.arange(len(given.X))), pairs, units
+            return list(zip(parts, parts.left_out)), given.groups[np.concatenate(parts.left_out)]
+        codes = factorize(given.y)
+        if (largest := int(np.bincount(codes).max())) < self.n_folds:
+            raise ValueError(
+                f"{type(self).__name__} needs a cluster with one sample for each of "
+                f"n_folds={self.n_folds}, got {largest} sample(s) in the largest; pass other "
+                "labels, or fewer folds."
+            )
+        splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
+        return list(splitter.split(given.X, codes)), np.arange(self.n_folds)
 
     def _partitions(
         self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray

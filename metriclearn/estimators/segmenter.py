@@ -22,9 +22,7 @@ from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.reading.data_sets import (
-    keep_features,
-)
+from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.reading.given import (
     Given,
     count_segments,
@@ -32,18 +30,9 @@ from metriclearn.estimators.reading.given import (
     read_files,
     read_given,
 )
-from metriclearn.estimators.scores.agreement import (
-    Agreement,
-    BoundaryRates,
-    Scored,
-)
+from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice, choose
-from metriclearn.estimators.selection.cross_fit import (
-    CrossFit,
-    Rule,
-    choice_rules,
-    consensus_rules,
-)
+from metriclearn.estimators.selection.cross_fit import CrossFit, Rule, choice_rules, consensus_rules
 from metriclearn.estimators.selection.families import (
     default_members,
     families_of,
@@ -51,11 +40,7 @@ from metriclearn.estimators.selection.families import (
     listed_members,
     refuse_neighbors,
 )
-from metriclearn.estimators.selection.fits import (
-    Fits,
-    Late,
-    fitted_table,
-)
+from metriclearn.estimators.selection.fits import Fits, Late, fitted_table
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.validation import (
     Share,

@@ -22,12 +22,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import (
-    Of,
-    OneOf,
-    RandomState,
-    Whole,
-)
+from metriclearn.running.parameters import Of, OneOf, RandomState, Whole
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric

@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from metriclearn.estimators.learners.change_points import (
-    ChangePointMetricLearner,
-    Segmentations,
-)
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
 from metriclearn.estimators.reading.data_sets import DataSets

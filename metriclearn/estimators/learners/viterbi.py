@@ -13,14 +13,7 @@ from metriclearn.estimators.reading.labels import read_groups, read_labeled, rea
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import (
-    OPTIONAL_LIST,
-    Of,
-    OneOf,
-    Real,
-    Whole,
-    shown,
-)
+from metriclearn.running.parameters import OPTIONAL_LIST, Of, OneOf, Real, Whole, shown
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews, fit_view
 from metriclearn.views.posteriors import Posteriors
