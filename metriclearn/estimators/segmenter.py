@@ -352,6 +352,7 @@ class Segmenter(AgreementSegmenter):
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         if len(table.members) == 1:
             self._keep_one(table, 0, table.scores[0][0])
+        self._note_missing(table)
 
     def _fit_parts(self, given: Given) -> None:
         """Fit all members to all parts, and combine them or choose one."""

@@ -641,3 +641,19 @@ def test_the_summary_tells_on_how_many_groups_it_rests() -> None:
     assert rests[6] == f"6 independent groups, {n} labeled segments"
     for few, text in ((3, "From 3 groups nobody can"), (1, "From 1 group nobody can")):
         assert f"{n} labeled segments. {text} know how others differ" in rests[few]
+
+
+def test_labels_of_several_kinds_keep_their_names_where_rows_are_missing() -> None:
+    X, y = named_recordings(3, 0)
+    X[0][5] = np.nan
+    partial = y[1].astype(object)
+    partial[:10] = -1
+    N, learner = (
+        ml.Partition.from_runs(y[0]),
+        ml.NamedSegmentLearner(emissions=ml.views.Neighbors(0)),
+    )
+    given = LabeledPartition(N.change_points, y[0][N.change_points - 1])
+    segmenter = ml.Segmenter(learner, n_folds=2, verbose=False)
+    with pytest.warns(UserWarning, match="1 of .* rows have missing values"):
+        segmenter.fit(X, [given, partial, ml.Partition.from_runs(y[2]).change_points])
+    assert segmenter.classes_.tolist() == sorted(set(y[0]))

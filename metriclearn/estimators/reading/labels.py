@@ -304,9 +304,10 @@ def sample_labels(labeling: Any, length: int) -> NDArray | None:
 
 def with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
     """Return the names of kept rows, with the boundaries that only the labeling could tell."""
-    if not isinstance(labeling, LabeledPartition):
+    whole = truth if isinstance(truth, Partition) else truth.segmentation()
+    if whole is None or not isinstance(labeling, LabeledPartition):
         return names
-    return LabeledPartition(truth.change_points, names[truth.change_points - 1])
+    return LabeledPartition(whole.change_points, names[whole.change_points - 1])
 
 
 def read_names(
