@@ -20,7 +20,7 @@ from experiments.harness.comparison import fit_in_groups
 from experiments.harness.scoring import least_loss
 from experiments.rivals.windows import LEAST, Arrays, RowNames, smoothed, tuned_penalty
 from metriclearn import Partition, PenaltyLearner
-from metriclearn.estimators.data_sets import DataSets, read_data_sets
+from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 
 

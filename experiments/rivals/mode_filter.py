@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_groups, read_labeled, read_names
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.labels import read_groups, read_labeled, read_names
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.problem import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition

@@ -55,7 +55,7 @@ from metriclearn.estimators.penalties.interval_regression import (
 )
 from metriclearn.estimators.scores.agreement import Agreement
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
-from metriclearn.estimators.selection.fits import Member, Parts
+from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations

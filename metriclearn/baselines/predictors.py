@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.estimators.labelings import read_labeled, refuse_unlabeled
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
+from metriclearn.estimators.reading.labels import read_labeled, refuse_unlabeled
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import keep_features
+from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.scores.cut_score import (
     CutScore,
     NormalizedCutSegmenter,

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.reading.labels import read_labeled
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.views.columns import spread

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labelings, read_names
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors

@@ -22,15 +22,15 @@ from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts
 from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_seen
 from metriclearn.encoders.training import Training, encoded, packed, seeded
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import (
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
+from metriclearn.estimators.learners.named import NamedSegmentLearner
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.labels import (
     list_labelings,
     read_labeled,
     read_names,
     refuse_unlabeled,
 )
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
-from metriclearn.estimators.learners.named import NamedSegmentLearner
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.problem.named_segments import named_truths

@@ -23,7 +23,7 @@ from .scores.stream import StreamedSegments as StreamedSegments
 from .segmenter import Segmenter as Segmenter
 from .selection.cross_fit import CrossFit as CrossFit
 from .selection.families import default_members as default_members
-from .selection.fits import Member as Member
+from .selection.parts import Member as Member
 from .selection.regularization_path import regularization_path as regularization_path
 from .selection.suggest import Suggestion as Suggestion
 from .selection.suggest import labeled_stretches as labeled_stretches

@@ -11,28 +11,25 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import NamedColumns
-from metriclearn.estimators.labelings import read_groups
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
+from metriclearn.estimators.reading.tables import (
+    Clustered,
+    cluster_codes,
+    is_single,
+    read_clustered,
+)
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
 from metriclearn.estimators.selection.families import families_of
-from metriclearn.estimators.selection.fits import Fits, Member, Parts, Tables
+from metriclearn.estimators.selection.fits import Fits, Tables
+from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
+from metriclearn.problem.partition import Partition, factorize
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Jobs,
-    OneOf,
-    Whole,
-    check_parameters,
-    check_scale,
-    real_array,
-    shown,
-)
+from metriclearn.running.parameters import Jobs, OneOf, Whole, check_parameters, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
 
@@ -150,21 +147,25 @@ class Clusterer(ComponentParameters):
             group are left out together.
         """
         check_parameters(self)
-        everything, folds, units = self._parts(X, y, groups)
+        given = read_clustered(type(self).__name__, X, y, groups)
+        folds, units = self._folds(given)
+        tests = [given.subset(test) for _, test in folds]
+        parts = [given.subset(train) for train, _ in folds]
+        if self.combine == "best":
+            parts.append(given.subset(np.arange(len(given.X))))
         families = _FAMILIES if self.members is None else self.members
         members = [Member(name, one) for name, family in families.items() for one in family]
         runner = Fits(type(self).__name__, n_jobs=self.n_jobs, verbose=self.verbose)
-        parts = [train for train, _ in folds] + [everything] * (self.combine == "best")
         tables = Tables([(arrays, labels, np.zeros(len(labels))) for arrays, labels in parts])
         with runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
-        truths = [truth for _, (_, some) in folds for truth in map(_codes, some)]
-        sizes = [len(some) for _, (_, some) in folds]
+        truths = [cluster_codes(one) for _, labels in tests for one in labels]
+        sizes = [len(labels) for _, labels in tests]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
         answers = [
             {
                 int(i): answer
-                for model, places, (_, (arrays, _)) in zip(row, left_out, folds)
+                for model, places, (arrays, _) in zip(row, left_out, tests)
                 for i, answer in zip(places, self._partitions(model, arrays, truths, places))
             }
             for row in models
@@ -228,8 +229,8 @@ class Clusterer(ComponentParameters):
         N is the partition by the labels y. With ``n_clusters="given"`` the numbers of clusters are
         taken from y.
         """
-        single = _is_single(X)
-        truths = list(map(_codes, [y] if single else y))
+        single = is_single(X)
+        truths = list(map(cluster_codes, [y] if single else y))
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
         sizes, given = [labels.size for labels in found], list(map(len, truths))
@@ -244,53 +245,23 @@ class Clusterer(ComponentParameters):
         ]
         return -float(np.mean(losses))
 
-    def _parts(self, X: Any, y: Any, groups: ArrayLike | None) -> tuple[Any, list[Any], NDArray]:
-        """Return all data, for every part the data to fit to and those left out, and groups.
+    def _folds(self, given: Clustered) -> tuple[list[tuple[NDArray, NDArray]], NDArray]:
+        """Divide the data sets, or the rows of a table, into those to fit to and those left out.
 
-        Data are pairs (X, y). The groups are those of the data sets left out, in their order.
+        Also returns the groups of the data sets left out, in their order.
         """
-        who = type(self).__name__
-        if _is_single(X):
-            if groups is not None:
-                raise ValueError(
-                    f"{who} needs a list of data sets for groups, got one table; pass a table for "
-                    "each group of samples."
-                )
-            table, labels = real_array(who, "X", X, None), label_values(y)
-            check_scale(who, table.reshape(len(table), -1))
-            if len(table) != len(labels):
-                raise ValueError(
-                    f"{who} needs one label for each of the {len(table)} samples, got "
-                    f"{len(labels)}."
-                )
-            splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
-            codes = factorize(labels)
-            if (largest := int(np.bincount(codes).max())) < self.n_folds:
-                raise ValueError(
-                    f"{who} needs a cluster with one sample for each of n_folds={self.n_folds}, "
-                    f"got {largest} sample(s) in the largest; pass other labels, or fewer folds."
-                )
-            columns = getattr(X, "columns", None)
-
-            def part(rows: NDArray) -> tuple[list[NDArray], list[NDArray]]:
-                chosen = table[rows]
-                named = chosen if columns is None else NamedColumns.of(chosen, columns)
-                return [named], [labels[rows]]
-
-            folds = [(part(a), part(b)) for a, b in splitter.split(table, codes)]
-            return part(np.arange(len(table))), folds, np.arange(len(folds))
-        if len(X) != len(y):
+        if given.groups is not None:
+            parts = Parts.of(given.groups, self.n_folds)
+            return list(zip(parts, parts.left_out)), given.groups[np.concatenate(parts.left_out)]
+        codes = factorize(given.y)
+        if (largest := int(np.bincount(codes).max())) < self.n_folds:
             raise ValueError(
-                f"{who} needs labels for each of the {len(X)} data sets, got {len(y)} labelings."
+                f"{type(self).__name__} needs a cluster with one sample for each of "
+                f"n_folds={self.n_folds}, got {largest} sample(s) in the largest; pass other "
+                "labels, or fewer folds."
             )
-        units = read_groups(who, groups, len(X))
-        parts = Parts.of(units, self.n_folds)
-
-        def some(places: NDArray) -> tuple[list[Any], list[Any]]:
-            return [X[i] for i in places], [y[i] for i in places]
-
-        folds = [(some(a), some(b)) for a, b in zip(parts, parts.left_out)]
-        return some(np.arange(len(X))), folds, units[np.concatenate(parts.left_out)]
+        splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
+        return list(splitter.split(given.X, codes)), np.arange(self.n_folds)
 
     def _partitions(
         self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray
@@ -316,7 +287,7 @@ class Clusterer(ComponentParameters):
 
     def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
         check_is_fitted(self, "models_")
-        single = _is_single(X)
+        single = is_single(X)
         data = [X] if single else list(X)
         if isinstance(n_clusters, np.ndarray):
             n_clusters = n_clusters.tolist()
@@ -331,27 +302,6 @@ class Clusterer(ComponentParameters):
             found = self._agreed(form.members, form.weights, count)
             results.append(result(form, found, np.shape(given[0])))
         return results[0] if single else results
-
-
-def _is_single(X: Any) -> bool:
-    """Tell whether X is one table or image, and not a list of tables or images."""
-    if isinstance(X, (list, tuple)):
-        return False
-    # Tables have a shape. Turning anything else into an array may raise any error.
-    shape = getattr(X, "shape", ())
-    if not isinstance(shape, tuple) or len(shape) not in (2, 3) or hasattr(X, "toarray"):
-        raise ValueError(
-            f"Clusterer needs a table, an image or a list of them as X, got {shown(X)}."
-        )
-    return True
-
-
-def _codes(labels: Any) -> NDArray[np.int64]:
-    """Convert the label of every sample to a code. −1 means that the label is unknown."""
-    if isinstance(labels, Partition):
-        return labels.labels
-    # Only label maps have several dimensions.
-    return codes_of_known(labels.ravel() if isinstance(labels, np.ndarray) else labels)
 
 
 def _count(codes: NDArray) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from metriclearn.running.command_line import counted
 
 _MOST = 8  # families in the table, those with the largest weights
+_SOME_GROUPS = 4  # fewer say nearly nothing about how groups differ
 
 
 def in_words(model: Any) -> dict[str, str]:
@@ -38,7 +40,7 @@ def in_words(model: Any) -> dict[str, str]:
             f"{checked.tolerance:.3g} s, "
             + ("none predicted" if none else f"{checked.right:.0%} of predictions right")
         )
-    members = _table(model)
+    members, missing = _table(model), sentences(model.missing_)
     return {
         "labels": ", ".join(model.labels_)
         or "none, only boundaries (to learn classes, give segments of the same kind the same "
@@ -46,12 +48,34 @@ def in_words(model: Any) -> dict[str, str]:
         "trained on": f"{counted(len(recordings), 'recording')}: {', '.join(recordings[:8])}{more}",
         "features": f"{kind}, {counted(len(weights), 'column')}, "
         f"{counted(model.rows_per_second, 'row')} per second",
+        **({"rests on": _evidence(model)} if model.n_groups_ else {}),
         "boundaries found": found,
         "validation loss": loss,
         "learner": _learner(model),
         **({"members": members} if members else {}),
+        **({"members left out": "\n".join(missing)} if missing else {}),
         "heaviest features": ", ".join(str(names[i]) for i in order if weights[i] > 0),
     }
+
+
+def sentences(missing: Mapping[str, str]) -> list[str]:
+    """Say why families of members are missing: a sentence for every reason."""
+    families: dict[str, list[str]] = {}
+    for family, why in missing.items():
+        families.setdefault(" ".join(why.split()), []).append(repr(family))
+    return [f"{', '.join(names)}: {why}" for why, names in families.items()]
+
+
+def _evidence(model: Any) -> str:
+    """Tell how many groups and segments the members were compared on, and whether they are few."""
+    n, segments = model.n_groups_, model.n_segments_
+    text = f"{counted(n, 'independent group')}, {counted(segments, 'labeled segment')}"
+    if n >= _SOME_GROUPS:
+        return text
+    return (
+        f"{text}. From {counted(n, 'group')} nobody can know how others differ; label recordings "
+        f"of {_SOME_GROUPS} groups or more."
+    )
 
 
 def _learner(model: Any) -> str:

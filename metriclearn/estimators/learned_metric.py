@@ -15,7 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.reading.data_sets import DataSets, read_new
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import real_array
@@ -42,7 +42,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
     A method that takes several data sets also takes a single (T, P) array. The method then
     returns one result instead of a list. Subclasses fit ``components_`` and call
-    :func:`~metriclearn.estimators.data_sets.keep_features`.
+    :func:`~metriclearn.estimators.reading.data_sets.keep_features`.
     """
 
     components_: NDArray
@@ -127,7 +127,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
     def read_data(self, X: Any) -> DataSets:
         """Read data, and check that they have the features of the training data."""
-        return check_features(self, read_data_sets(type(self).__name__, X))
+        return read_new(self, X)
 
     def _check_single_samples(self) -> None:
         """Raise a TypeError if distances of single samples are not those of the metric."""

@@ -9,72 +9,46 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.datasets.annotations import Segment
-from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences, name_classes, runs
-from metriclearn.estimators.data_sets import (
-    DataSets,
-    NamedColumns,
-    keep_features,
-    read_data_sets,
-)
-from metriclearn.estimators.in_words import in_words
-from metriclearn.estimators.labelings import (
-    list_labelings,
-    read_groups,
-    read_labelings,
-    sample_labels,
-    with_starts,
-)
+from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
+from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.scores.agreement import (
-    Agreement,
-    BoundaryRates,
-    Scored,
-    score_of,
-)
-from metriclearn.estimators.selection.agreement_segmenter import AgreementSegmenter
-from metriclearn.estimators.selection.choice import Choice, choose
-from metriclearn.estimators.selection.cross_fit import (
-    CrossFit,
-    Rule,
-    choice_rules,
-    consensus_rules,
-    fitted_table,
-    names_of,
-)
-from metriclearn.estimators.selection.families import default_members, families_of, is_segmenter
-from metriclearn.estimators.selection.fits import (
-    Fits,
+from metriclearn.estimators.reading.data_sets import keep_features
+from metriclearn.estimators.reading.given import (
     Given,
-    Member,
-    Parts,
-    is_interrupted,
+    count_segments,
+    front_view,
+    read_files,
+    read_given,
 )
+from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
+from metriclearn.estimators.selection.choice import Choice, choose
+from metriclearn.estimators.selection.cross_fit import CrossFit, Rule, choice_rules, consensus_rules
+from metriclearn.estimators.selection.families import (
+    default_members,
+    families_of,
+    is_segmenter,
+    listed_members,
+    refuse_neighbors,
+)
+from metriclearn.estimators.selection.fits import Fits, Late, fitted_table
+from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.validation import (
     Share,
     Validation,
     shares_of_families,
     validation_of,
 )
-from metriclearn.estimators.unlabeled import labeled, note_texts
-from metriclearn.features.media.decoding import duration
-from metriclearn.problem.named_segments import NamedPartition
-from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
-from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -86,12 +60,7 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
 )
-from metriclearn.running.times import Times, matches, mean_rows
 from metriclearn.views.columns import note_constant
-from metriclearn.views.gaps import LeaveOut, restriction
-from metriclearn.views.plain import fit_view, rows_of
-from metriclearn.views.posteriors import HeldOutView
-from metriclearn.views.whiten import LinearView
 from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
@@ -138,7 +107,8 @@ class Segmenter(AgreementSegmenter):
     ----------
     members : mapping of names to lists of learners, learner, or None
         Families of members: learners, or :class:`~metriclearn.estimators.Member` with a view that
-        several share. By default, those of :func:`~metriclearn.estimators.default_members`.
+        several share. By default, those of :func:`~metriclearn.estimators.default_members`, whose
+        metrics are trained to a gap of 1 %.
     view : view, optional
         Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view
         may leave rows out. By default, rows with NaN are left out if there are any.
@@ -206,6 +176,12 @@ class Segmenter(AgreementSegmenter):
         For each family, its loss on recordings left out, its weight and the seconds of its fits.
     validation_ : Validation or None
         Losses on the recordings left out, with those of simple baselines.
+    missing_ : mapping of str to str
+        For each family of members that is left out, why: the error of a fit, or there was no time.
+        Of the default, a family is left out if a fit fails.
+    n_groups_, n_segments_ : int
+        The groups and the labeled segments on which members were compared. From fewer than four
+        groups, nobody can know how others differ.
     classes_ : array (C,) or None
         The sorted names that are predicted.
     row_names_ : RowNames or None
@@ -268,6 +244,8 @@ class Segmenter(AgreementSegmenter):
     cross_fit_ = cast("CrossFit | None", None)
     left_out_ = cast("Mapping[int, Partition]", MappingProxyType({}))
     divides_equal_ = False
+    missing_ = cast("Mapping[str, str]", MappingProxyType({}))
+    n_groups_ = n_segments_ = 0
 
     def fit(
         self,
@@ -307,19 +285,26 @@ class Segmenter(AgreementSegmenter):
                 stacklevel=2,
             )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
-        used = _used(given)
+        used = given.used
+        fitted.n_groups_ = len(np.unique(given.groups[used]))
+        fitted.n_segments_ = sum(count_segments(given.truths[i]) for i in used)
         divided: Given | None = given
-        if len(np.unique(given.groups[used])) < 2:
-            divided = given.divided(used, self.n_folds) if len(used) else None
+        if fitted.n_groups_ < 2:
+            divided = given.divided(self.n_folds)
             fitted._note_one_group(len(used), divided)
+            if self.names and divided is not None and divided.classes is None:
+                raise ValueError(
+                    f"{type(self).__name__} needs names=None for a single recording in which "
+                    "neighboring segments have one name, got names=True; label other recordings."
+                )
         if divided is None:
             fitted._fit_alone(given)
         else:
-            named = divided if {*map(type, divided.labels)} == {PartialPartition} else given
-            known = named.labels, named.data, named.truths, named.groups
-            fitted._fit_parts(divided, names_of(type(self).__name__, self.names, *known))
+            fitted._fit_parts(divided)
         if fitted.classes_ is None and self.names is not False:
-            fitted.row_names_ = _row_names(given)
+            fitted.row_names_ = RowNames.of_classes(
+                given.data.arrays, given.labels, numbered=given.recordings is None
+            )
         fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
         if not varies.all():
             note_constant(fitted, varies)
@@ -329,90 +314,17 @@ class Segmenter(AgreementSegmenter):
 
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
-        who, names = type(self).__name__, None
-        if isinstance(X, LabeledSequences):
-            if y is not None:
-                raise ValueError(
-                    f"{who} needs y=None for LabeledSequences, which have their labels, got a "
-                    f"{type(y).__name__}; pass X.sequences and y."
-                )
-            if groups is not None:
-                read_groups(who, groups, len(X.sequences))
-                X = replace(X, groups=list(groups))
-            made = labeled(X)
-            groups, names, y = made.groups, made.names, made.labelings
-            X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
-        X = self.features_of(X)
+        who = type(self).__name__
         missing = self.view is None or getattr(self.view, "missing", False)
-        data = read_data_sets(who, X, missing=missing)
-        if _is_list(y) and any(one is None for one in y) and len(y) == len(data.arrays):
-            y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
-        truths = read_labelings(who, y, data, segments=True, partial=True)
-        labels, n = list(list_labelings(who, y, data)), len(truths)
-        if names is None:
-            note_texts(labels)
-        units = np.zeros(n, dtype=np.int64)
-        if n > 1 and not _is_one_group(groups, n):
-            units = read_groups(who, groups, n)
-        keep_features(self, data)
-        self.trained_on_ = list(dict.fromkeys(names or map(str, range(n))))
-        front = self._front(data)
-        if front is not None:
-            self.view_, rows = fit_view(front, list(data.arrays), None, units)  # no labels leak
-            seen = DataSets(rows, False, None)
-            if hasattr(self.view_, "kept"):
-                kept = self.view_.kept(list(data.arrays))
-                several = replace(data, single=False)  # labels are a list
-                named = names_of(who, self.names, labels, several, truths, units) is not None
-                given = [sample_labels(one, len(A)) for one, A in zip(labels, data.arrays)]
-                truths = list(map(restriction, truths, kept))
-                if named and all(one is not None for one in given):
-                    rows_of_names = [one[rows] for one, rows in zip(given, kept)]  # type: ignore[index]
-                    labels = list(map(with_starts, labels, rows_of_names, truths))
-                    truths = read_labelings(who, labels, seen, segments=True, partial=True)
-                else:
-                    labels = truths
-            data = seen
-        return Given(replace(data, single=False), labels, truths, units, names is None)
-
-    def features_of(self, X: Any) -> Any:
-        """Compute the features of files, if X has paths."""
-        if isinstance(X, (str, os.PathLike)):
-            return self.features_of([X])[0]
-        paths = [isinstance(one, (str, os.PathLike)) for one in X] if _is_list(X) else []
-        if not any(paths):
-            return X
-        if not all(paths):
-            raise ValueError(
-                f"{type(self).__name__} needs paths of files or tables, got a list of both; pass "
-                "lists of one kind."
-            )
-        if self.extractor is None:
-            raise ValueError(
-                f"{type(self).__name__} needs tables, or an extractor for files, got "
-                f"{str(X[0])!r}; pass extractor=AudioFeatures() or another."
-            )
-        return [cached_features(path, self.extractor, None) for path in X]
-
-    def _front(self, data: DataSets) -> Any:
-        """Return the view before all members."""
-        if self.view is not None:
-            if isinstance(self.view, (HeldOutView, LinearView)):
-                raise ValueError(
-                    f"{type(self).__name__} needs a view that is not fitted to labels, got "
-                    f"{self.view!r}; give this view to the learners in members."
-                )
-            return self.view
-        gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
-        many, total = int(gaps.sum()), len(gaps)
-        if not many:
-            return None
-        warnings.warn(
-            f"{many} of {total} rows have missing values and are left out; pass "
-            "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console).",
-            stacklevel=4,
-        )
-        return LeaveOut()
+        X = read_files(who, X, self.extractor)
+        given = read_given(who, X, y, groups, missing=missing, names=self.names)
+        keep_features(self, given.data)
+        names = given.recordings or map(str, range(len(given.truths)))
+        self.trained_on_ = list(dict.fromkeys(names))
+        view = front_view(who, self.view, given.data)
+        if view is not None:
+            self.view_, given = given.behind(view)
+        return given
 
     def _note_one_group(self, n: int, divided: Given | None) -> None:
         """Warn that nothing is known about other groups."""
@@ -427,38 +339,40 @@ class Segmenter(AgreementSegmenter):
 
     def _fit_alone(self, given: Given) -> None:
         """Fit one learner, or all members with equal weights, to all recordings."""
-        members = self._members(given, None)
-        if self.members is None:
-            members = [Member("whitened", WhitenedMetricLearner(retune=True))]
+        members = [Member("whitened", WhitenedMetricLearner(retune=True))]
+        if self.members is not None:
+            members = self._members(given)
         if self.combine == "best":
             members = members[:1]
-        models = []
-        for member in members:
-            quiet = {"verbose": self.verbose} if "verbose" in member.learner.get_params() else {}
-            copied = clone(member.learner).set_params(**quiet)
-            models.append([copied.fit(given.data.arrays, given.labels)])
-            if is_interrupted(models[-1][0]):
-                raise KeyboardInterrupt
-        names = [score_of(row[0]).classes for row in models]
-        named = [one for one in names if one is not None]
-        classes = np.unique(np.concatenate(named)) if named and self.names is not False else None
-        table = CrossFit.of(given, members, models, Parts([], given.groups), classes)
-        table = table.with_rules(lambda *_: [Rule()])
+        parts = Parts([], np.zeros_like(given.groups))
+        table = fitted_table(self._runner, given, parts, lambda *_: [Rule()], members)
+        names = [row[0].classes for row in table.scores if row[0].classes is not None]
+        if names and self.names is not False:  # of one recording, whose labels need not recur
+            table = replace(table, classes=np.unique(np.concatenate(names)))
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
-        self._keep_one(table.models[0][-1] if len(members) == 1 else None)
+        if len(table.members) == 1:
+            self._keep_one(table, 0, table.scores[0][0])
+        self._note_missing(table)
 
-    def _fit_parts(self, given: Given, classes: NDArray | None) -> None:
+    def _fit_parts(self, given: Given) -> None:
         """Fit all members to all parts, and combine them or choose one."""
-        parts = Parts.of(given.groups, self.n_folds, _used(given))
+        parts = Parts.of(given.groups, self.n_folds, given.used)
         units = (None,) if self.for_streams else (None, "variance")
         rules = choice_rules(units) if self.combine == "best" else consensus_rules(units)
         runner, loss = self._runner, float(self.name_loss)
-        fitted = partial(fitted_table, runner, given, parts, classes, rules)
-        table = fitted(self._members(given, classes))
+        fitted = partial(fitted_table, runner, given, parts, rules)
+        table = fitted(self._members(given))
         if self.combine == "best":
 
-            def more(family: str, learner: Any, view: Any) -> CrossFit | None:
-                return None if runner.is_over else fitted([Member(family, learner, view)])
+            def more(family: str, learner: Any, view: Any) -> CrossFit | Exception:
+                if runner.is_over:
+                    return Late()
+                try:
+                    return fitted([Member(family, learner, view)])
+                except ValueError as error:
+                    if not runner.may_fail:
+                        raise
+                    return error
 
             table, self.choice_ = choose(table, more)
             c = self.choice_.chosen
@@ -468,13 +382,12 @@ class Segmenter(AgreementSegmenter):
                 *one, None if table.classes is None else score.classes, loss
             )
             self.left_out_, answers = table.answers[c], (table.answers[c],)
-            model = table.models[member][-1]
-            seen = table.members[member].view is None
-            self._keep_one(model if seen else Scored(score, self.n_features_in_), score)
+            self._keep_one(table, member, score)
             self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
             self._know(table, given.truths, answers, np.ones(1))
         else:
             self._combine(table, loss)
+        self._note_missing(table)
         self._validate(given, parts)
 
     def _combine(self, table: CrossFit, name_loss: float) -> None:
@@ -483,11 +396,16 @@ class Segmenter(AgreementSegmenter):
         self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
         self.shares_ = shares_of_families(table, weights)
         self._know(table, table.truths, table.answers, weights)
-        if table.late:
+
+    def _note_missing(self, table: CrossFit) -> None:
+        """Keep, and warn, which families of members are left out, and why."""
+        self.missing_ = {family: str(why) for family, why in table.missing.items()}
+        if self.missing_:
+            n, total = len(self.missing_), len({*table.families, *self.missing_})
             warnings.warn(
-                f"there was no time for {counted(len(table.late), 'member')}: "
-                f"{', '.join(dict.fromkeys(table.late))}; allow more seconds.",
-                stacklevel=5,
+                f"members of {n} of {total} families are left out. "
+                f"{' '.join(sentences(self.missing_))}",
+                stacklevel=4,
             )
 
     def _know(
@@ -538,18 +456,20 @@ class Segmenter(AgreementSegmenter):
         keep_features(made, table.data)
         units = (None,) if made.for_streams else (None, "variance")
         made._combine(table.with_rules(consensus_rules(units)), float(made.name_loss))
+        made.n_groups_ = len(np.unique(table.parts.groups))
+        made.n_segments_ = sum(map(count_segments, table.truths))
         made.trained_on_ = list(map(str, range(len(table.truths))))
         if made.classes_ is None and made.names is not False:
-            given = Given(table.data, list(table.labels), table.truths, table.parts.groups, True)
-            made.row_names_ = _row_names(given)
+            made.row_names_ = RowNames.of_classes(table.data.arrays, table.labels, numbered=True)
         return made
 
     def _begin(self) -> None:
         """Forget what an earlier fit has learned."""
         self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
         self.view_ = self.row_names_ = None
-        self.shares_ = []
-        self.left_out_, self.trained_on_ = {}, []
+        self.shares_, self.trained_on_ = [], []
+        self.left_out_, self.missing_ = {}, {}
+        self.n_groups_ = self.n_segments_ = 0
         self.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
 
     @property
@@ -558,7 +478,7 @@ class Segmenter(AgreementSegmenter):
         limit = self.seconds, time.monotonic()
         return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
 
-    def _members(self, given: Given, classes: NDArray | None) -> list[Member]:
+    def _members(self, given: Given) -> list[Member]:
         """Return the members; those that cannot stand behind the view are refused."""
         members = self.members
         behind = self.view_ is not None and hasattr(self.view_, "kept")
@@ -567,29 +487,20 @@ class Segmenter(AgreementSegmenter):
             if self.for_streams:
                 window = max(2, int(8 * typical_length(self, given.truths)))
             n_features = given.data.arrays[0].shape[1]
-            made = default_members(classes, n_features, behind, window)
+            made = default_members(given.classes, n_features, behind, window)
             return [member for family in made.values() for member in family]
-        if not isinstance(members, Mapping):
-            members = {"learner": [members]}
-        found = [
-            one._replace(family=name) if isinstance(one, Member) else Member(name, one)
-            for name, family in members.items()
-            for one in family
-        ]
-        for _, learner, view, *_ in found:
-            if behind and (view is not None or _reads_neighbors(learner)):
-                raise ValueError(
-                    f"{type(self).__name__} needs members that read every row alone behind a view "
-                    f"that leaves rows out, got {learner!r}, which would read across gaps; pass "
-                    "view=metriclearn.views.Fill(), or change the member (context=0)."
-                )
+        found = listed_members(members)
+        if behind:
+            refuse_neighbors(type(self).__name__, found)
         return found
 
-    def _keep_one(self, model: Any, score: Any = None) -> None:
+    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
         """Keep the only model, with its score, so that its metric can be looked at."""
-        if model is not None and hasattr(model, "with_score") and score is not None:
-            model = model.with_score(score)
-        self.learner_ = model
+        self.learner_ = table.models[m][-1]
+        if table.members[m].view is not None:
+            self.learner_ = Scored(score, self.n_features_in_)
+        elif hasattr(self.learner_, "with_score"):
+            self.learner_ = self.learner_.with_score(score)
 
     def _validate(self, given: Given, parts: Parts) -> None:
         """Evaluate the answers for recordings left out, and warn if they are of no use."""
@@ -609,96 +520,6 @@ class Segmenter(AgreementSegmenter):
                 stacklevel=4,
             )
 
-    @property
-    def labels_(self) -> list[str]:
-        """The names that :meth:`segments` may give, as texts; none if labels are not classes."""
-        if self.classes_ is not None:
-            return list(map(str, self.classes_))
-        return [] if self.row_names_ is None else list(self.row_names_.names)
-
-    @property
-    def rows_per_second(self) -> float:
-        """Rows per second: the rate of the extractor, or the parameter ``rate``, or 1."""
-        return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
-
-    def segments(
-        self,
-        X: Any,
-        times: Times | None = None,
-        *,
-        cache: str | os.PathLike[str] | None = None,
-    ) -> list[Segment]:
-        """Return the segments of one recording as (start, end, label), with times in seconds.
-
-        Without a rate, times are in rows. Neighboring segments with the same label are joined,
-        unless there were such in training. If labels are not classes, all labels are empty.
-
-        Parameters
-        ----------
-        X : (T, P) array or data frame, or path of a file
-            A file may end within its last row. If a segment begins with this incomplete row, the
-            row is added to the segment before it.
-        times : Times, optional
-            The times of the rows of a table, see :func:`metriclearn.datasets.file_times`. By
-            default, rows come at the rate of the model.
-        cache : folder, optional
-            Where the features of files are kept.
-
-        Raises
-        ------
-        ValueError
-            If rows come more slowly than at the rate of the model.
-
-        Warns
-        -----
-        UserWarning
-            If rows come faster. They are averaged to the rate of the model.
-        """
-        check_is_fitted(self)
-        if not isinstance(X, (str, os.PathLike)):
-            return self._segments(X, times)
-        if self.extractor is None:
-            raise ValueError(
-                f"{type(self).__name__} was fitted to tables and has no extractor for files, got "
-                f"{os.fspath(X)!r}; pass the rows."
-            )
-        found = self._segments(cached_features(X, self.extractor, cache), None)
-        start, end, label = found[-1]
-        length = duration(X)
-        # The last row is incomplete or missing.
-        if start < length < end + 1 / self.rows_per_second:
-            found[-1] = (start, length, label)
-            if (length - start) * self.rows_per_second < 1 and len(found) > 1:
-                start, _, label = found[-2]
-                found[-2:] = [(start, length, label)]
-        return found
-
-    def _segments(self, X: Any, times: Times | None) -> list[Segment]:
-        begins = np.arange(len(X) + 1) / self.rows_per_second
-        if times is not None and len(X) > 1:
-            begins = times.at(np.arange(len(X) + 1))
-            if not matches(times.who, times.rate, self.rows_per_second):
-                firsts = times.firsts(self.rows_per_second)
-                columns = getattr(X, "columns", None)
-                X = mean_rows(np.asarray(X, dtype=np.float64), firsts)
-                X = X if columns is None else NamedColumns.of(X, columns)
-                begins = begins[np.append(firsts, len(begins) - 1)]
-        data = self.read_data(X)
-        ((_, found, ends),) = self.answers(data, None)
-        cuts = begins[np.append(0, ends)].tolist()
-        if isinstance(found, NamedPartition) and self.classes_ is not None:
-            names = list(map(str, self.classes_[found.names]))
-        elif self.row_names_ is not None:
-            names = self.row_names_.of(rows_of(self.view_, data.arrays[0]), found)
-        else:
-            return [(start, end, "") for start, end in pairwise(cuts)]
-        segments: list[Segment] = []
-        for start, end, name in zip(cuts[:-1], cuts[1:], names):
-            if segments and segments[-1][2] == name and not self.divides_equal_:
-                start = segments.pop()[0]
-            segments.append((start, end, name))
-        return segments
-
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""
         check_is_fitted(self)
@@ -717,48 +538,6 @@ class Segmenter(AgreementSegmenter):
         return tags
 
 
-def _used(given: Given) -> NDArray[np.int64]:
-    """Number the recordings that teach something: of two rows and more, and not unlabeled."""
-    pairs = zip(given.data.arrays, given.truths)
-    usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
-    return np.flatnonzero(usable)
-
-
-def _row_names(given: Given) -> RowNames | None:
-    """Learn to name segments, if labels are classes."""
-    labels = [sample_labels(one, len(X)) for one, X in zip(given.labels, given.data.arrays)]
-    if any(one is None for one in labels):
-        return None
-    known = [one[one != -1] for one in labels]  # type: ignore[index]
-    spelled = [runs(one) for one in known if len(one)]
-    recur = any(len(set(one)) < len(one) for one in spelled)
-    texts = all(one.dtype.kind in "SUO" for one in known)
-    if not name_classes(spelled) or (given.numbered and not recur and not texts):
-        return None
-    return RowNames.learn(given.data.arrays, labels)  # type: ignore[arg-type]
-
-
-def _is_list(X: Any) -> bool:
-    return isinstance(X, (list, tuple))
-
-
 def _whole(truth: Any) -> Any:
     """Return labels as a partition if all of them are known."""
     return truth if isinstance(truth, Partition) else truth.segmentation() or truth
-
-
-def _is_one_group(groups: Any, n: int) -> bool:
-    """Tell whether n recordings are all of one group. Groups of another form are read elsewhere."""
-    values = groups.tolist() if isinstance(groups, np.ndarray) else groups
-    listed = isinstance(values, (list, tuple)) and len(values) == n
-    return listed and all(isinstance(v, (str, int, float)) for v in values) and len({*values}) == 1
-
-
-def _reads_neighbors(learner: Any) -> bool:
-    """Tell whether a learner reads neighboring rows to compute the features of a row."""
-    parts = [getattr(learner, name, None) for name in ("view", "emissions", "penalty")]
-    reaches = [getattr(part, "reach", (0, 0)) != (0, 0) for part in parts]
-    # the rows of a linear view depend on the whole recording by its mean only
-    return hasattr(learner, "encoder") or any(
-        far and not isinstance(part, LinearView) for far, part in zip(reaches, parts)
-    )

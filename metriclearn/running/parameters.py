@@ -10,7 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from inspect import get_annotations, getmro, signature, unwrap
 from math import isfinite
@@ -252,7 +252,7 @@ class Needs:
             raise ValueError(f"{who} needs {needed}, got {shown(value)}{self.remedy}.")
 
 
-def _within(value: Any, kind: Any, low: float, high: float) -> bool:
+def _is_within(kind: Any, low: float, high: float, value: Any) -> bool:
     if not isinstance(value, kind) or isinstance(value, bool):
         return False
     # An int may be larger than any float.
@@ -272,7 +272,7 @@ class Real(Needs):
     def __init__(self, least: float = 0.0, most: float = np.inf) -> None:
         low, high = max(least, -1e50), most if most < np.inf else 1e50
         words = f"a {{name}} {_limits(least, most)}"
-        super().__init__(words, lambda value: _within(value, numbers.Real, low, high))
+        super().__init__(words, partial(_is_within, numbers.Real, low, high))
 
 
 class Positive(Needs):
@@ -292,7 +292,7 @@ class Whole(Needs):
 
     def __init__(self, least: int = 0, most: float = 2**53) -> None:
         words = f"a whole {{name}} {_limits(least, most)}"
-        super().__init__(words, lambda value: _within(value, numbers.Integral, least, most))
+        super().__init__(words, partial(_is_within, numbers.Integral, least, most))
 
 
 def whole(value: Any) -> Any:

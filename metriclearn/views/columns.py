@@ -92,7 +92,7 @@ def pooled_deviation(
 ) -> NDArray[np.float64]:
     """Compute the standard deviation of each feature within data sets, (P,).
 
-    See :meth:`metriclearn.estimators.data_sets.DataSets.pooled_deviation`.
+    See :meth:`metriclearn.estimators.reading.data_sets.DataSets.pooled_deviation`.
     """
     lengths, magnitudes, deviations = measures
     sizes = lengths * (1.0 if weights is None else weights)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators import Viterbi
+from metriclearn.estimators import Member, Viterbi
 from tests.estimators.test_feature_penalty import TEST, XS, YS
 from tests.estimators.test_segmenter import NAMED, named_recordings
 
@@ -133,6 +133,17 @@ def test_a_single_group_is_divided_and_says_so(groups) -> None:
     assert len(found.cross_fit_.parts.left_out) == 3
     new = X if groups is None else X[0]
     assert found.predict_change_points(new)[-1] == len(new)
+
+
+def test_members_keep_their_views_where_nothing_is_left_out() -> None:
+    y = np.repeat(list("abab"), 20)
+    X = np.random.default_rng(0).normal(size=(80, 2)) + np.where(y == "a", 0.0, 4.0)[:, None]
+    names = Viterbi(None, classes=np.array(["a", "b"]))
+    member = Member("trees", names, ml.views.Posteriors(n_folds=1, context=0))
+    with pytest.warns(UserWarning, match="of one group, so it is checked on nothing"):
+        alone = ml.Segmenter({"trees": [member]}, verbose=False).fit([X], [y])
+    assert alone.predict_change_points(X).tolist() == [20, 40, 60, 80]
+    assert alone.classes_.tolist() == ["a", "b"]
 
 
 def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 import metriclearn as ml
-from metriclearn.estimators.data_sets import read_data_sets
-from metriclearn.estimators.labelings import read_labelings
+from metriclearn.estimators.reading.data_sets import read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.regions import KINDS
 from metriclearn.views.gaps import placed, restriction

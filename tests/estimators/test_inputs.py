@@ -17,8 +17,8 @@ from sklearn.model_selection import KFold, cross_val_score
 import metriclearn as ml
 from metriclearn import baselines
 from metriclearn.baselines.similarities import EuclideanSimilarity
-from metriclearn.estimators.data_sets import read_data_sets
-from metriclearn.estimators.labelings import read_labelings, read_weights
+from metriclearn.estimators.reading.data_sets import read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings, read_weights
 from metriclearn.running.callbacks import Callback
 from tests.training import PAIRS, XS, YS, learn
 

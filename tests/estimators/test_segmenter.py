@@ -322,7 +322,11 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
             (DATA.sequences, DATA.labels),
             r"lists of segmenters \(of an ONNX file its EncoderMetricLearner\), or None, got",
         ),
-        ({"members": METRICS}, (DATA.sequences, DATA.labels, [1, 2]), "in two groups and more"),
+        (
+            {"members": METRICS},
+            (DATA.sequences, DATA.labels, [1, 2]),
+            "a list of sequences, one group for each",
+        ),
         ({"n_folds": 1}, (DATA.sequences, DATA.labels), "Segmenter needs a whole n_folds"),
         (
             {"members": METRICS, "names": True},
@@ -602,3 +606,54 @@ def test_stretches_without_a_boundary_tell_nothing_of_boundaries(recwarn) -> Non
     segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
     assert segmenter.validation_ is None
     assert not [one for one in recwarn if "no better than" in str(one.message)]
+
+
+@pytest.mark.parametrize("combine", ["consensus", "best"])
+def test_default_members_that_fail_are_told_with_their_reason(combine, tmp_path) -> None:
+    """Without the first recording, there is only one name, and no boundary."""
+    X, y = named_recordings(2, 0)
+    y[1][:] = y[0][0]
+    segmenter = ml.Segmenter(combine=combine, n_folds=2, verbose=False)
+    with pytest.warns(UserWarning, match="members of 11 of .. families are left out") as caught:
+        segmenter.fit(X, y)
+    (note,) = [str(one.message) for one in caught if "left out. " in str(one.message)]
+    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
+    told = loaded.summary()["members left out"]
+    for family, why in {
+        "expected boundaries, scaled, diagonal": "ExpectedBoundaries needs a labeled boundary",
+        "logistic, scaled, Viterbi": "Posteriors needs samples of two names",
+    }.items():
+        assert why in loaded.missing_[family]
+        for text in (note, told):
+            assert text.count(repr(family)) == text.count(why) == 1
+    assert not {share.family for share in loaded.shares_} & set(loaded.missing_)
+
+
+def test_the_summary_tells_on_how_many_groups_it_rests() -> None:
+    X, y = named_recordings(6, 0)
+    n = sum(1 + np.count_nonzero(one[1:] != one[:-1]) for one in y)
+    rests = {}
+    for n_groups in (6, 3, 1):
+        segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False)
+        with warnings.catch_warnings(action="ignore"):
+            rests[n_groups] = segmenter.fit(X, y, np.arange(6) % n_groups).summary()["rests on"]
+        assert "members left out" not in segmenter.summary()
+    assert rests[6] == f"6 independent groups, {n} labeled segments"
+    for few, text in ((3, "From 3 groups nobody can"), (1, "From 1 group nobody can")):
+        assert f"{n} labeled segments. {text} know how others differ" in rests[few]
+
+
+def test_labels_of_several_kinds_keep_their_names_where_rows_are_missing() -> None:
+    X, y = named_recordings(3, 0)
+    X[0][5] = np.nan
+    partial = y[1].astype(object)
+    partial[:10] = -1
+    N, learner = (
+        ml.Partition.from_runs(y[0]),
+        ml.NamedSegmentLearner(emissions=ml.views.Neighbors(0)),
+    )
+    given = LabeledPartition(N.change_points, y[0][N.change_points - 1])
+    segmenter = ml.Segmenter(learner, n_folds=2, verbose=False)
+    with pytest.warns(UserWarning, match="1 of .* rows have missing values"):
+        segmenter.fit(X, [given, partial, ml.Partition.from_runs(y[2]).change_points])
+    assert segmenter.classes_.tolist() == sorted(set(y[0]))

@@ -11,8 +11,9 @@ from sklearn.tree import DecisionTreeClassifier
 import metriclearn as ml
 from metriclearn import views
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.selection.fits import Given, Parts, PartViews
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.selection.parts import Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,
@@ -147,10 +148,10 @@ def test_rows_that_are_held_out_do_not_know_their_labels(view: Any, groups: list
     codes = [np.asarray(one) % 3 for one in DATA.labels]
 
     def rows(labels: list[NDArray]) -> PartViews:
-        known = views.Labels(list(map(ml.Partition.from_runs, labels)), labels, np.arange(3))
+        truths = list(map(ml.Partition.from_runs, labels))
         data = DataSets(DATA.sequences, False, None)
-        given = Given(data, labels, known.partitions, parts.groups, True)
-        return PartViews(view, parts, given, known)
+        given = Given(data, labels, truths, parts.groups, None, labels, np.arange(3))
+        return PartViews(view, parts, given)
 
     before = rows(codes)
     for k, places in enumerate(parts):

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.data_sets import read_data_sets
-from metriclearn.estimators.labelings import read_labelings, refuse_unlabeled
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.large_margin import REGULARIZER, LargeMarginLearner
 from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.reading.data_sets import read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings, refuse_unlabeled
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.change_points import (

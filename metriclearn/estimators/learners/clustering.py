@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import read_data_sets
-from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
+from metriclearn.estimators.reading.data_sets import read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
@@ -22,12 +22,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import (
-    Of,
-    OneOf,
-    RandomState,
-    Whole,
-)
+from metriclearn.running.parameters import Of, OneOf, RandomState, Whole
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric

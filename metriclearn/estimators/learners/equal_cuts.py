@@ -9,8 +9,8 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_counts, read_labeled, refuse_unlabeled
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.labels import read_counts, read_labeled, refuse_unlabeled
 from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partial_labels import fewest_changes

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, Self
@@ -25,8 +26,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.data_sets import DataSets, keep_features
-from metriclearn.estimators.labelings import alike, read_groups, read_names, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
     Alternation,
@@ -36,6 +35,8 @@ from metriclearn.estimators.learners.alternation import (
 )
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.reading.data_sets import DataSets, keep_features
+from metriclearn.estimators.reading.labels import alike, read_groups, read_names, read_weights
 from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
@@ -180,7 +181,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
         training = self.read(X, y, sample_weight, groups, views)
         statement = self.stated(training)
         fitted, learned = self.solved(statement)
-        fitted.training_losses_ = fitted.training_losses(learned.score, training)
+        fitted.training_losses_ = {}
+        if fitted.completions_ is None and self.executor is None:  # else data are elsewhere
+            losses = self.task.training_losses(learned.score, fitted.scale_, training)
+            fitted.training_losses_ = losses
         _report(fitted, statement.problem)
         # Attributes are set all at once, so a fit that fails or is interrupted changes nothing.
         self.__dict__ = fitted.__dict__
@@ -244,15 +248,6 @@ class LargeMarginLearner(LearnedMetric, ABC):
         fitted.__dict__.update(learned.attributes)
         return fitted, learned
 
-    def training_losses(self, score: Any, training: Training) -> dict[str, float]:
-        """Compute the losses of a score of the rows and of simple baselines on training data.
-
-        The dictionary is empty if labels were completed or if the data are elsewhere.
-        """
-        if self.completions_ is not None or self.executor is not None:
-            return {}
-        return self.task.training_losses(score, self.scale_, training)
-
 
 class Watch(NamedTuple):
     """How a fit is watched.
@@ -294,14 +289,6 @@ def learn(
     return solve(task, state(task, training, regularizer, solver, executor), solver)
 
 
-def state(
-    task: Task, training: Training, regularizer: Regularizer, solver: Solver, executor: Executor
-) -> Statement:
-    """Complete partial labels, and formulate the problem. Nothing is trained or changed else."""
-    training = complete_labels(task, training, regularizer, solver, executor)
-    return state_problem(task, training, regularizer, executor)
-
-
 def solve(
     task: Task,
     statement: Statement,
@@ -316,12 +303,7 @@ def solve(
     found: dict[str, Any] = {"scale_": statement.scale}
     found |= {"completions_": None, "alternation_": None}
     problem = statement.problem
-
-    def minimized(problem: Problem) -> Solution:
-        solution, objectives = minimize(task, statement, problem, solver, watch)
-        found.update(objectives)
-        return solution
-
+    minimized = partial(minimize, task, statement, solver, watch, found)
     if problem.risk.terms.completion is None:
         solution = minimized(problem)
     else:
@@ -420,10 +402,11 @@ def complete_labels(
     return replace(training, truths=task.complete(training, fit))
 
 
-def state_problem(
-    task: Task, training: Training, regularizer: Regularizer, executor: Executor
+def state(
+    task: Task, training: Training, regularizer: Regularizer, solver: Solver, executor: Executor
 ) -> Statement:
-    """Formulate the problem that has to be solved for training data, without solving it."""
+    """Complete partial labels, and formulate the problem, without solving it."""
+    training = complete_labels(task, training, regularizer, solver, executor)
     scale = task.scale(training)
     unit = 1.0 if task.standardize else float(scale.min())
     parts, extra = task.terms(training, unit)
@@ -453,9 +436,14 @@ def state_problem(
 
 
 def minimize(
-    task: Task, statement: Statement, problem: Problem, solver: Any, watch: Watch
-) -> tuple[Solution, dict[str, Any]]:
-    """Solve a problem, and return the solution and the objectives of all starts, if any.
+    task: Task,
+    statement: Statement,
+    solver: Any,
+    watch: Watch,
+    found: dict[str, Any],
+    problem: Problem,
+) -> Solution:
+    """Solve a problem. If there are several starts, their objectives are added to ``found``.
 
     The solver gets the callbacks and a progress bar. BLAS uses a single thread if several data sets
     are evaluated at once or if there are fewer than 500 features. More BLAS threads would only wait
@@ -472,10 +460,11 @@ def minimize(
             watchers.insert(0, stack.enter_context(closing(bar)))
         watched = replace(problem, callbacks=watchers, estimator=snapshot)
         if task.starts is None or problem.warm is not None:
-            return solver.minimize(watched), {}
+            return solver.minimize(watched)
         points = list(np.outer(task.starts, problem.start))
         solution, objectives = solver.minimize_from(watched, points)
-    return solution, {"start_objectives_": list(zip(map(float, task.starts), objectives))}
+    found["start_objectives_"] = list(zip(map(float, task.starts), objectives))
+    return solution
 
 
 def _report(learner: LargeMarginLearner, problem: Problem) -> None:

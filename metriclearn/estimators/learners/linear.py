@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labeled
 from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.labels import read_labeled
 from metriclearn.oracles.completion import groups_of
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition

@@ -10,14 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import list_labelings, read_names
-from metriclearn.estimators.learners.change_points import (
-    ChangePointMetricLearner,
-    Segmentations,
-)
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
+from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.labels import list_labelings, read_names
 from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import NameWeights, with_constant
 from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints

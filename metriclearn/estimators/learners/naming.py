@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.sequences import name_classes, runs
+from metriclearn.estimators.reading.labels import sample_labels
 from metriclearn.estimators.scores.name_weights import discriminant
 from metriclearn.problem.partition import Partition
 from metriclearn.views.neighbors import StandardWindows
@@ -30,6 +32,26 @@ class RowNames:
     names: list[str]
     weights: NDArray[np.float64]
     intercepts: NDArray[np.float64]
+
+    @classmethod
+    def of_classes(
+        cls, arrays: Sequence[NDArray], labelings: Sequence[Any], *, numbered: bool
+    ) -> Self | None:
+        """Learn to name segments, if the labels of recordings are classes.
+
+        If ``numbered``, labels that are numbers may count the segments of a recording.
+        """
+        labels = [sample_labels(one, len(X)) for one, X in zip(labelings, arrays)]
+        given = [one for one in labels if one is not None]
+        if len(given) < len(labels):
+            return None
+        known = [one[one != -1] for one in given]
+        spelled = [runs(one) for one in known if len(one)]
+        recur = any(len(set(one)) < len(one) for one in spelled)
+        texts = all(one.dtype.kind in "SUO" for one in known)
+        if not name_classes(spelled) or (numbered and not recur and not texts):
+            return None
+        return cls.learn(arrays, given)
 
     @classmethod
     def learn(cls, arrays: Sequence[NDArray], labels: Sequence[NDArray]) -> Self:

@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.data_sets import DataSets
 from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart
+from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.partial_labels import partial_labels_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -10,20 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from metriclearn.estimators.data_sets import keep_features, read_data_sets
-from metriclearn.estimators.labelings import read_groups, read_labelings, read_names
+from metriclearn.estimators.reading.labels import read_groups, read_labeled, read_names
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import (
-    OPTIONAL_LIST,
-    Of,
-    OneOf,
-    Real,
-    Whole,
-    check_parameters,
-    shown,
-)
+from metriclearn.running.parameters import OPTIONAL_LIST, Of, OneOf, Real, Whole, shown
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews, fit_view
 from metriclearn.views.posteriors import Posteriors
@@ -117,10 +107,10 @@ class Viterbi(MahalanobisSegmenter):
         views: FittedViews | None = None,
     ) -> Self:
         """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
-        check_parameters(self)
-        who, missing = type(self).__name__, getattr(self.view, "missing", False)
-        data = read_data_sets(who, X, missing=missing)
-        truths = read_labelings(who, y, data, segments=True, partial=True)
+        who = type(self).__name__
+        missing = getattr(self.view, "missing", False)
+        read = read_labeled(self, X, y, segments=True, partial=True, missing=missing)
+        fitted, data, truths = read
         given = None if self.classes is None else np.array(self.classes)
         if given is not None and (given.ndim != 1 or not np.array_equal(given, np.unique(given))):
             raise ValueError(
@@ -154,8 +144,6 @@ class Viterbi(MahalanobisSegmenter):
         chosen = self.penalty
         if chosen == "tuned":
             chosen, _ = tuned_penalty(who, [score], [(rows, known.partitions)])
-        fitted = copy.copy(self)
-        keep_features(fitted, data)
         fitted.score_ = replace(score.at(float(chosen)), view=view)
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metriclearn.estimators.labelings import read_weights
+from metriclearn.estimators.reading.labels import read_weights
 from metriclearn.oracles.segmentation_path import SegmentationPath, widest_run
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partial_labels import PartialPartition

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_labeled, read_labelings
 from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression,
     Truth,
@@ -22,6 +20,8 @@ from metriclearn.estimators.penalties.interval_regression import (
     path_errors,
     target_interval,
 )
+from metriclearn.estimators.reading.data_sets import DataSets, read_new
+from metriclearn.estimators.reading.labels import read_labeled, read_labelings
 from metriclearn.estimators.scores.segmenting import PlottedSegmenter
 from metriclearn.estimators.scores.stream import Streaming
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
@@ -398,7 +398,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
 
     def read_data(self, X: Any) -> DataSets:
         check_is_fitted(self, "regression_")
-        return check_features(self, read_data_sets(type(self).__name__, X))
+        return read_new(self, X)
 
 
 def _segmentation(form: LowRankForm, known: Any, min_size: int) -> Partition:

@@ -12,9 +12,9 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.dp_means import DPMeans
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_counts, read_labelings, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.reading.data_sets import DataSets, read_new
+from metriclearn.estimators.reading.labels import read_counts, read_labelings, read_weights
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import with_clusters
 from metriclearn.problem.forms import LowRankForm, center
@@ -164,8 +164,7 @@ class MahalanobisClusterer(LearnedMetric):
     def read_data(self, X: Any) -> DataSets:
         """Read data, and check that they have the features of the training data."""
         check_is_fitted(self)
-        missing = getattr(self.score_.view, "missing", False)
-        return check_features(self, read_data_sets(type(self).__name__, X, missing=missing))
+        return read_new(self, X, self.score_.view)
 
     def rows_of(self, data: DataSets) -> list[NDArray]:
         """Return the rows that the metric sees."""

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import list_labelings, read_counts
 from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.reading.data_sets import DataSets, check_features, read_data_sets
+from metriclearn.estimators.reading.labels import list_labelings, read_counts
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.partial_labels import PartialPartition

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.labelings import refuse_unlabeled
+from metriclearn.estimators.reading.labels import refuse_unlabeled
 from metriclearn.oracles.change_points import (
     ChangePoints,
     ConstrainedChangePoints,
@@ -176,7 +176,7 @@ class SegmentScore:
 
     def read(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
         """Compute the rows, scores of names and penalties of changes of a recording."""
-        rows = self.rows(X, seen)
+        rows = rows_of(self.view, X, seen)
         names = None if self.names is None else self.names.scores(rows, seen)
         penalties = None if self.boundaries is None else self.boundaries.penalties(rows)
         return Reading(rows, names, penalties)

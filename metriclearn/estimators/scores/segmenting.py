@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import (
+from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
+from metriclearn.estimators.reading.data_sets import DataSets, read_new
+from metriclearn.estimators.reading.labels import (
     list_labelings,
     read_counts,
     read_known,
     read_labelings,
     read_weights,
 )
-from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.scores.confidence import Calibration
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.states import States
@@ -408,9 +408,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
     def read_data(self, X: Any) -> DataSets:
         """Read data. Single precision is kept, because sums are in double precision anyway."""
-        missing = getattr(self.present_score.view, "missing", False)
-        data = read_data_sets(type(self).__name__, X, single_precision=True, missing=missing)
-        return check_features(self, data)
+        return read_new(self, X, self.present_score.view, single_precision=True)
 
     def rows_of(self, data: DataSets) -> list[NDArray]:
         """Return the rows that the metric sees, one for every sample."""

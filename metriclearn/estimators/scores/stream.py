@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import check_features, read_data_sets
+from metriclearn.estimators.reading.data_sets import check_features, read_data_sets
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.oracles.change_points.bounds import MOST_LEVELS, Levels, Live
 from metriclearn.oracles.change_points.margins import boundary_margins

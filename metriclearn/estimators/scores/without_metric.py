@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_labelings
+from metriclearn.estimators.reading.data_sets import DataSets, read_new
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.running.components import ComponentParameters
 
@@ -23,7 +23,7 @@ class SegmenterWithoutMetric(ComponentParameters):
 
     def read_data(self, X: Any) -> DataSets:
         """Read data sets, and check that they have the features of the training data."""
-        return check_features(self, read_data_sets(type(self).__name__, X))
+        return read_new(self, X)
 
     def score(self, X: Any, y: Any) -> float:
         """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.selection.cross_fit import CrossFit, is_better
+from metriclearn.estimators.selection.fits import Late
 from metriclearn.problem.partition import Partition
 from metriclearn.views.boundary import BoundaryFeatures
 from metriclearn.views.sequence import SequenceFeatures
@@ -51,7 +52,7 @@ class Choice:
 
 
 def choose(
-    table: CrossFit, fitted: Callable[[str, Any, Any], CrossFit | None]
+    table: CrossFit, fitted: Callable[[str, Any, Any], CrossFit | Exception]
 ) -> tuple[CrossFit, Choice]:
     """Choose the best candidate of a table, then try other settings of its learner.
 
@@ -63,10 +64,10 @@ def choose(
     Parameters
     ----------
     table : CrossFit
-    fitted : callable (family, learner, view) -> CrossFit, or None
-        Fits a learner behind a view to all parts; None if there is no time.
+    fitted : callable (family, learner, view) -> CrossFit, or Exception
+        Fits a learner behind a view to all parts, or returns why this could not be done.
     """
-    best, late = table.best(), list(table.late)
+    best, missing = table.best(), dict(table.missing)
     for words, changes in _refinements(_learner(table, best), table.truths).items():
         family = table.named(table.candidates[best].member)
         if "penalty" in changes:  # which replaces that of an earlier change
@@ -74,13 +75,15 @@ def choose(
         family = f"{family} with {words}"
         view = table.members[table.candidates[best].member].view
         more = fitted(family, clone(_learner(table, best)).set_params(**changes), view)
-        if more is None:
-            late.append(family)
+        if isinstance(more, Exception):
+            missing[family] = more
             continue
         first, table = len(table.candidates), table.joined(more)
         losses = table.group_losses()
         for c in range(first, len(table.candidates)):
             best = c if is_better(losses[c], losses[best]) else best
+    late = [family for family, why in missing.items() if isinstance(why, Late)]
+    table = replace(table, missing=missing)
     return table, Choice(table.names, table.group_losses(), best, late)
 
 

@@ -1,15 +1,13 @@
 """CrossFit: members × parts of the recordings → answers for the recordings that were left out.
 
 Whatever is chosen, weighed, calibrated or checked on recordings that were left out reads this
-table. Each member is fitted once to every part of the recordings. Members with equal views share
-them.
+table. :func:`~metriclearn.estimators.selection.fits.fitted_table` makes it.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -17,25 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from metriclearn.estimators.data_sets import DataSets, read_data_sets
-from metriclearn.estimators.labelings import list_labelings, read_labelings, read_names
+from metriclearn.estimators.reading.given import Given, count_segments, read_given
+from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import tuned_penalty
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
-from metriclearn.estimators.selection.fits import (
-    Fits,
-    Given,
-    Member,
-    Parts,
-    PartViews,
-    by_view,
-    thinned,
-)
+from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,
     name_products,
-    needing_a_change,
     pull,
     stacked_weights,
 )
@@ -44,8 +33,6 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import shown
-from metriclearn.views.gaps import Labels
-from metriclearn.views.windows import known_stretches
 
 # Each model predicts at these multiples of its tuned penalty, because few recordings do not
 # determine the penalty well.
@@ -121,8 +108,8 @@ class CrossFit:
     loss : callable (partition, truth) -> float
     classes : array (C,) or None
         The names that segments may have.
-    late : list of str
-        Members for which there was no time.
+    missing : mapping of str to Exception
+        For each family whose members could not be fitted, the error, or :class:`Late`.
     candidates : list of Candidate
     answers : list of mappings of int to Partition
         What each candidate predicts for the recordings left out, by the number of the recording.
@@ -156,7 +143,7 @@ class CrossFit:
     truths: list[Any]
     loss: Callable[[Partition, Any], float]
     classes: NDArray | None = None
-    late: tuple[str, ...] = ()
+    missing: Mapping[str, Exception] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     answers: tuple[dict[int, Partition], ...] = ()
     views: tuple[PartViews, ...] = ()
@@ -170,15 +157,12 @@ class CrossFit:
         members: list[Member],
         models: list[list[Any]],
         parts: Parts,
-        classes: NDArray | None,
         views: PartViews | None = None,
     ) -> Self:
         """Make a table of members with the same view, which have been fitted to all parts."""
-        codes, data, shared = None, given.data, () if views is None else (views,) * len(members)
-        if classes is not None:
-            codes, _ = read_names("Segmenter", given.labels, data, given.truths, classes)
-        known = given.labels, models, given.truths, KnownLoss().squared_norm, classes
-        return cls(members, parts, data, *known, views=shared, codes=codes)
+        shared = () if views is None else (views,) * len(members)
+        known = given.labels, models, given.truths, KnownLoss().squared_norm, given.classes
+        return cls(members, parts, given.data, *known, views=shared, codes=given.codes)
 
     @classmethod
     def of_models(
@@ -191,9 +175,9 @@ class CrossFit:
         names: bool | None = None,
     ) -> Self:
         """Make a table of models that have already been fitted, see ``Segmenter.of_models``."""
-        data = read_data_sets(who, X)
+        given = read_given(who, X, y, names=names)
         _FITTED.check(who, "members", members)
-        folds = _read_folds(who, left_out, len(data.arrays))
+        folds = _read_folds(who, left_out, len(given.truths))
         sizes = {len(row) for family in members.values() for row in family}
         if sizes not in ({len(folds)}, {len(folds) + 1}):
             raise ValueError(
@@ -201,18 +185,13 @@ class CrossFit:
                 f"members or for none one of all recordings, got members of "
                 f"{' and '.join(map(str, sorted(sizes)))} models."
             )
-        truths = read_labelings(who, y, data, segments=True, partial=True)
-        labels, groups = list_labelings(who, y, data), np.arange(len(truths))
-        classes = names_of(who, names, labels, data, truths, groups)
         rows = [(name, list(row)) for name, family in members.items() for row in family]
-        classes = predicted_names(classes, [row for _, row in rows])
-        kept = [Member(name, row[0]) for name, row in rows]
-        models, loss = [row for _, row in rows], KnownLoss().squared_norm
-        codes = None
+        classes, codes = predicted_names(given.classes, [row for _, row in rows]), None
         if classes is not None:
-            codes, _ = read_names(who, labels, data, truths, classes)
-        parts = Parts(folds, groups)
-        return cls(kept, parts, data, labels, models, truths, loss, classes, codes=codes)
+            codes, _ = read_names(who, given.labels, given.data, given.truths, classes)
+        given = given._replace(classes=classes, codes=codes)
+        kept = [Member(name, row[0]) for name, row in rows]
+        return cls.of(given, kept, [row for _, row in rows], Parts(folds, given.groups))
 
     @cached_property
     def scores(self) -> list[list[Any]]:
@@ -368,7 +347,7 @@ class CrossFit:
         See :mod:`metriclearn.estimators.selection.stacking`.
         """
         n, alike = len(self.answers), answers_alike(self.answers)
-        rho = pull(sum(map(_n_segments, (self.truths[i] for i in places))))
+        rho = pull(sum(map(count_segments, (self.truths[i] for i in places))))
         G, b = (np.sum(one, axis=0) for one in zip(*(self.products[i] for i in places.tolist())))
         weights, names = stacked_weights(G, b, rho, alike), np.zeros(n)
         rows = [self.name_products[i] for i in places.tolist() if i in self.name_products]
@@ -450,7 +429,7 @@ class CrossFit:
             models=[*self.models, *other.models],
             candidates=(*self.candidates, *more),
             answers=(*self.answers, *other.answers),
-            late=(*self.late, *other.late),
+            missing={**self.missing, **other.missing},
             views=(*self.views, *other.views),
             seconds=(*self.seconds, *other.seconds),
         )
@@ -492,73 +471,10 @@ class CrossFit:
         return chosen
 
 
-def fitted_table(
-    runner: Fits,
-    given: Given,
-    parts: Parts,
-    classes: NDArray | None,
-    rules: Callable[[CrossFit, int], Sequence[Rule]],
-    members: list[Member],
-) -> CrossFit:
-    """Fit members to all parts, those with equal views together, and add candidates by rules.
-
-    After an interruption, the members that are finished are kept, and a warning says so.
-    """
-    codes, table, error, late = None, None, None, list[str]()
-    if classes is not None:
-        codes, _ = read_names(runner.who, given.labels, given.data, given.truths, classes)
-    labels = Labels(given.truths, codes, classes)
-    members = thinned(members, given, parts)
-    with runner.bar(members, len(parts)) as bar:
-        for group in by_view(members, runner.seconds is not None):
-            views = PartViews(group[0].view, parts, given, labels)
-            try:
-                kept, models, missing, seconds = runner.run(group, views, bar, table is None)
-                late += missing
-                if not kept:
-                    continue
-                more = CrossFit.of(given, kept, models, parts, classes, views)
-                with warnings.catch_warnings(action="ignore", category=UserWarning):
-                    more = replace(more, seconds=seconds).with_rules(rules)
-            except KeyboardInterrupt:
-                if table is None:
-                    raise
-                warnings.warn(
-                    f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
-                    "that are finished are used.",
-                    stacklevel=5,
-                )
-                break
-            except ValueError as failed:
-                if not runner.may_fail:
-                    raise
-                error = failed
-                continue
-            views.forget_rows()
-            table = more if table is None else table.joined(more)
-    if table is None:
-        assert error is not None
-        raise error
-    named = any(one.classes is not None for row in table.scores for one in row)
-    return (
-        replace(table, late=tuple(late))
-        if named
-        else replace(table, late=tuple(late), classes=None, codes=None)
-    )
-
-
 def _kept(weights: NDArray, names: NDArray) -> NDArray[np.int64]:
     """Return the candidates whose weights are not negligible."""
     large = [one > _NEGLIGIBLE * one.max(initial=0.0) for one in (weights, names)]
     return np.flatnonzero(large[0] | large[1])
-
-
-def _n_segments(truth: Any) -> int:
-    """Count labeled segments and annotated regions, or clusters."""
-    if isinstance(truth, np.ndarray):
-        return int(truth.max()) + 1
-    segments = sum(len(ends) for _, ends in known_stretches(truth))
-    return segments + len(needing_a_change(truth))
 
 
 def standard_error(values: NDArray) -> float:
@@ -578,38 +494,6 @@ def is_better(losses: NDArray, others: NDArray) -> bool:
     return bool(gain.mean() > standard_error(gain))
 
 
-def names_of(
-    who: str,
-    wanted: bool | None,
-    labels: Sequence[Any],
-    data: DataSets,
-    truths: Sequence[Any],
-    groups: NDArray,
-) -> NDArray | None:
-    """Return the sorted labels if they are names, else None.
-
-    With ``wanted=None``, labels are names if some label recurs within a recording after a different
-    label, and if recordings of two groups share a label; with a single group, if two recordings do.
-    A single recording does not need to share one.
-    """
-    if wanted is False:
-        return None
-    try:
-        codes, classes = read_names(who, labels, data, truths)
-    except ValueError:
-        if wanted:
-            raise
-        return None
-    if wanted:
-        return classes
-    # Names that no two groups share, such as speakers, do not help with other recordings.
-    named = np.flatnonzero([(row >= 0).any() for row in codes])
-    units = (groups if len(np.unique(groups[named])) > 1 else np.arange(len(groups))).tolist()
-    pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
-    shared = len(named) == 1 or len({c for _, c in pairs}) < len(pairs)
-    return classes if shared and any(map(_returns, codes)) else None
-
-
 def predicted_names(classes: NDArray | None, models: Sequence[Sequence[Any]]) -> NDArray | None:
     """Return the sorted names that models may predict, or None if they predict none.
 
@@ -625,13 +509,6 @@ def predicted_names(classes: NDArray | None, models: Sequence[Sequence[Any]]) ->
             f"{shown(named[0])} in models; convert the labels."
         )
     return np.unique(np.hstack([classes, *named])) if named else None
-
-
-def _returns(codes: NDArray) -> bool:
-    """Tell whether some name recurs after a different name."""
-    known = codes[codes >= 0]
-    runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
-    return len(np.unique(runs)) < len(runs)
 
 
 def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:

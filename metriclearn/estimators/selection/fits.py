@@ -1,287 +1,29 @@
-"""Fits: members fitted to all parts of the recordings. Each view is fitted once to each part."""
+"""Fits: members fitted to all parts of the recordings, which make the table of a cross-fit."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from threading import RLock
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.estimators.data_sets import DataSets
-from metriclearn.estimators.labelings import read_labelings, sample_labels, with_starts
-from metriclearn.estimators.selection.stacking import needing_a_change
-from metriclearn.problem.partial_labels import PartialPartition
-from metriclearn.problem.partition import LabeledPartition, Partition
+from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.selection.cross_fit import CrossFit, Rule
+from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.progress import share_done
-from metriclearn.views.gaps import Labels, restriction
 from metriclearn.views.plain import FittedViews
 from metriclearn.views.windows import known_stretches, typical_length
 
 _ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
-_FEW = 8  # with fewer labeled boundaries, no part of a recording is left out
-
-
-class Member(NamedTuple):
-    """A learner, the family in which it is counted, and the view before it.
-
-    Attributes
-    ----------
-    family : str
-    learner : estimator
-    view : view or None
-        Turns recordings into the rows that the learner sees. All members with the same view share
-        it. If it is fitted to labels, its ``n_folds`` is 1, because whole parts are held out.
-    cost : float
-        The time of a fit, relative to that of other members.
-    every : int or None
-        The learner is fitted to every ``every``-th row of the view. None stands for m/16, where m
-        is the median length of a labeled segment, because neighboring rows say nearly the same; but
-        about 8000 labeled rows or more are kept. Penalties are tuned, and answers given, on all
-        rows.
-    gain : float
-        What it brings, relative to other members. With a time limit, the members of views with the
-        largest gain per cost are fitted first.
-
-    See Also
-    --------
-    metriclearn.Segmenter : fits members.
-
-    Examples
-    --------
-    >>> from metriclearn import ChangePointMetricLearner
-    >>> from metriclearn.estimators import Member
-    >>> Member("diagonal", ChangePointMetricLearner()).family
-    'diagonal'
-    """
-
-    family: str
-    learner: Any
-    view: Any = None
-    cost: float = 1.0
-    every: int | None = 1
-    gain: float = 1.0
-
-
-class Given(NamedTuple):
-    """Training recordings as the members see them.
-
-    Attributes
-    ----------
-    data : DataSets
-    labels : list
-        The labels of the recordings, as they were given.
-    truths : list of Partition or PartialPartition
-    groups : int array (N,)
-    numbered : bool
-        Whether labels that are numbers may count the segments of a recording.
-    """
-
-    data: DataSets
-    labels: list[Any]
-    truths: list[Any]
-    groups: NDArray
-    numbered: bool
-
-    def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
-        """Return the labels of some recordings on kept rows, with their names if they have any."""
-        found = []
-        for i, rows in zip(places, kept):
-            names = sample_labels(self.labels[i], len(self.data.arrays[i]))
-            truth = restriction(self.truths[i], rows)
-            found.append(
-                truth if names is None else with_starts(self.labels[i], names[rows], truth)
-            )
-        return found
-
-    def divided(self, places: NDArray[np.int64], n_parts: int) -> Given | None:
-        """Return the same with recordings of one group as groups of their own.
-
-        A single recording becomes one for each part. Every part has all rows, but only the labels
-        of a stretch with its share of the boundaries and of the regions that need one. Returns None
-        if a single recording has fewer than eight of these.
-        """
-        if len(places) > 1:
-            return self._replace(groups=np.arange(len(self.groups)))
-        i, T = int(places[0]), len(self.data.arrays[places[0]])
-        truth, names = self.truths[i], sample_labels(self.labels[i], T)
-        needed = [(t, t) for _, ends in known_stretches(truth) for t in ends[:-1].tolist()]
-        needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
-        n = min(n_parts, len(needed))
-        if len(needed) < _FEW:
-            return None
-        first, last = np.array(sorted(needed)).T
-        after = np.arange(1, n) * len(first) // n
-        cuts = (last[after - 1] + first[after]) // 2
-        # A segment of one row is the end of one part and the start of the next.
-        stops = np.append(cuts + (cuts == last[after - 1]), T)
-        known = PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
-        labels: list[Any] = []
-        for start, stop in zip([0, *cuts.tolist()], stops.tolist()):
-            if names is None or isinstance(self.labels[i], LabeledPartition):
-                inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
-                labels.append(PartialPartition(T, regions=inside))
-            else:
-                labels.append(np.full(T, -1, dtype=object))
-                labels[-1][start:stop] = names[start:stop]
-        data = replace(self.data, arrays=[self.data.arrays[i]] * n)
-        truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
-        # Of regions that overlap, a cut may leave nothing.
-        used = sum(bool(truth.constraints) for truth in truths) > 1
-        return Given(data, labels, list(truths), np.arange(n), self.numbered) if used else None
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Folds of whole groups, and a last part that leaves nothing out.
-
-    Attributes
-    ----------
-    left_out : list of int arrays
-        The recordings that each fold leaves out.
-    groups : int array (N,)
-        The group of every recording.
-    used : int array, optional
-        The recordings to which models are fitted; by default all. Others are never left out.
-    """
-
-    left_out: list[NDArray]
-    groups: NDArray
-    used: NDArray | None = None
-
-    @classmethod
-    def of(cls, groups: NDArray, n_folds: int, used: NDArray | None = None) -> Self:
-        """Divide the recordings that are used into at most ``n_folds`` folds of whole groups."""
-        places = np.arange(len(groups)) if used is None else used
-        splitter = GroupKFold(min(n_folds, len(np.unique(groups[places]))))
-        folds = [places[test] for _, test in splitter.split(places, groups=groups[places])]
-        return cls(folds, groups, used)
-
-    def __iter__(self) -> Iterator[NDArray]:
-        """Yield the training recordings of every part."""
-        every = np.arange(len(self.groups)) if self.used is None else self.used
-        yield from (np.setdiff1d(every, places) for places in self.left_out)
-        yield every
-
-    def __len__(self) -> int:
-        return len(self.left_out) + 1
-
-
-class PartViews:
-    """A view that is fitted to each part, and the rows that it gives to members.
-
-    The rows of a recording that is left out come from the view that was fitted without it. If the
-    view is fitted to labels, so do training rows.
-
-    Attributes
-    ----------
-    view : view or None
-        None passes the recordings on.
-    parts : Parts
-    given : Given or None
-        The recordings, or None if only the fitted views are kept.
-    labels : Labels
-    """
-
-    def __init__(self, view: Any, parts: Parts, given: Given | None, labels: Labels | None) -> None:
-        self.view, self.parts, self.given, self.labels = view, parts, given, labels
-        self.arrays = () if given is None else given.data.arrays
-        self._places = list(parts)
-        self._locks = [RLock() for _ in self._places]
-        self._fitted: dict[int, Any] = {}
-        self._left_out: dict[int, list[NDArray]] = {}
-        self._training: dict[int, list[NDArray]] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the locks, which cannot be pickled."""
-        return vars(self) | {"_locks": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make new locks."""
-        self.__dict__.update(state, _locks=[RLock() for _ in state["_places"]])
-
-    def fitted(self, k: int) -> Any:
-        """Return the view that was fitted to part k."""
-        with self._locks[k]:
-            if self.view is not None and k not in self._fitted:
-                places = self._places[k]
-                labels = None if self.labels is None else self.labels.subset(places)
-                groups, arrays = self.parts.groups[places], [self.arrays[i] for i in places]
-                self._fitted[k] = clone(self.view).fit(arrays, labels, groups)
-            return self._fitted.get(k)
-
-    def left_out(self, k: int) -> list[NDArray]:
-        """Return the rows of the recordings that part k leaves out."""
-        with self._locks[k]:
-            if k not in self._left_out:
-                arrays = [self.arrays[i] for i in self.parts.left_out[k]]
-                seen = arrays if self.view is None else self.fitted(k).transform(arrays)
-                self._left_out[k] = seen
-            return self._left_out[k]
-
-    def training(self, k: int) -> list[NDArray]:
-        """Return the rows of the training recordings of part k."""
-        places = self._places[k]
-        if self.view is None:
-            return [self.arrays[i] for i in places]
-        if getattr(self.view, "held_out", False):
-            rows = {
-                int(i): one
-                for j, some in enumerate(self.parts.left_out)
-                for i, one in zip(some, self.left_out(j))
-            }
-            return [rows[int(i)] for i in places]
-        with self._locks[k]:
-            if k not in self._training:
-                self._training[k] = self.fitted(k).transform([self.arrays[i] for i in places])
-            return self._training[k]
-
-    def task(self, k: int, every: int = 1) -> tuple[list[NDArray], list[Any], NDArray]:
-        """Return what members are fitted to in part k: every ``every``-th row, labels, groups."""
-        assert self.given is not None
-        rows, places = self.training(k), self._places[k]
-        labels = [self.given.labels[i] for i in places]
-        if every > 1:
-            labels = self.given.at([np.arange(0, len(one), every) for one in rows], places)
-            rows = [one[::every] for one in rows]
-        return rows, labels, self.parts.groups[places]
-
-    def known_rows(self, k: int, i: int) -> NDArray | None:
-        """Return the rows of a recording for models of part k, or None if they are not stored.
-
-        Training rows of a view that is fitted to labels are those that were held out.
-        """
-        j = k
-        if k == len(self.parts.left_out) or i not in self.parts.left_out[k]:
-            if not getattr(self.view, "held_out", False):
-                return None
-            j = next(j for j, some in enumerate(self.parts.left_out) if i in some)
-        return self.left_out(j)[self.parts.left_out[j].tolist().index(i)]
-
-    def without_data(self) -> PartViews:
-        """Return the fitted views alone, without rows of the caller's recordings."""
-        alone = PartViews(self.view, self.parts, None, None)
-        alone._fitted = dict(self._fitted)
-        return alone
-
-    def forget_rows(self) -> None:
-        """Give back the memory of rows that can be computed again in little time."""
-        if not getattr(self.view, "held_out", False):
-            self._left_out.clear()
-
-    def forget(self, k: int) -> None:
-        """Give back the memory of the training rows of part k."""
-        self._training.pop(k, None)
 
 
 class Tables(NamedTuple):
@@ -306,7 +48,7 @@ class Fits:
     who : str
         The name in front of the progress bar.
     may_fail : bool
-        Whether a member is dropped if a fit fails. Some families need more names, or more
+        Whether a member is left out if a fit fails. Some families need more names, or more
         recordings, than a part has.
     seconds : float or None
         Time limit of all fits. Each stops after a twentieth, and no member is begun after two
@@ -338,13 +80,13 @@ class Fits:
         views: Any,
         bar: Any,
         first: bool = True,
-    ) -> tuple[list[Member], list[list[Any]], tuple[str, ...], tuple[float, ...]]:
+    ) -> tuple[list[Member], list[list[Any]], tuple[float, ...], dict[str, Exception]]:
         """Fit members with the same view to every one of ``views.parts``.
 
         ``views.task(k, every)`` are the data sets of part k, their labels and groups. If ``first``,
         the first member is fitted however late it is. Returns the members that could be fitted,
-        their models, the families of those for which there was no time, and the processor seconds
-        of all fits of each member. The first member with a view pays for this view.
+        their models, and the processor seconds of all fits of each; the first member with a view
+        pays for this view. Also returns the families of the others, with an error or :class:`Late`.
         """
         n_parts = len(views.parts)
         stores, open_ = defaultdict[Any, FittedViews](FittedViews), Counter[int]()
@@ -354,7 +96,7 @@ class Fits:
             begun = time.thread_time()
             try:
                 if self.is_over and not (first and m == 0):
-                    return _Late()
+                    return Late()
                 every = members[m].every or 1
                 return self._fitted(members[m].learner, views.task(k, every), stores[k, every])
             finally:
@@ -367,18 +109,20 @@ class Fits:
         calls = [joblib.delayed(fitted)(*place) for place in places]
         fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
         rows: list[list[Any]] = [[None] * n_parts for _ in members]
-        # Warnings would recur in every part. The filter applies to all threads.
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
+        with warnings.catch_warnings():
+            if n_parts > 1:  # warnings would recur in every part; the filter is that of all threads
+                warnings.simplefilter("ignore", UserWarning)
             for (k, m), model in zip(places, fits):
                 rows[m][k] = model
                 bar(members[m].cost)
-        failed = [[one for one in row if isinstance(one, (ValueError, _Late))] for row in rows]
-        late = [members[m].family for m, some in enumerate(failed) if _Late in map(type, some)]
-        kept = [m for m, some in enumerate(failed) if not some]
-        if not kept and not late:
-            raise next(one for some in failed for one in some)
+        kept, missing = [], dict[str, Exception]()
+        for m, row in enumerate(rows):
+            if failed := [one for one in row if isinstance(one, (ValueError, Late))]:
+                missing[members[m].family] = failed[0]
+            else:
+                kept.append(m)
         timed = tuple(seconds[kept].tolist())
-        return [members[m] for m in kept], [rows[m] for m in kept], tuple(late), timed
+        return [members[m] for m in kept], [rows[m] for m in kept], timed, missing
 
     @property
     def is_over(self) -> bool:
@@ -414,8 +158,59 @@ class Fits:
         return model
 
 
-class _Late(Exception):
+def fitted_table(
+    runner: Fits,
+    given: Given,
+    parts: Parts,
+    rules: Callable[[CrossFit, int], Sequence[Rule]],
+    members: list[Member],
+) -> CrossFit:
+    """Fit members to all parts, those with equal views together, and add candidates by rules.
+
+    After an interruption, the members that are finished are kept, and a warning says so. If
+    members may fail, the error of one is raised only if none is left.
+    """
+    table, missing = None, dict[str, Exception]()
+    members = thinned(members, given, parts)
+    with runner.bar(members, len(parts)) as bar:
+        for group in by_view(members, runner.seconds is not None):
+            views = PartViews(group[0].view, parts, given)
+            try:
+                kept, models, seconds, failed = runner.run(group, views, bar, table is None)
+                missing |= failed
+                if not kept:
+                    continue
+                more = CrossFit.of(given, kept, models, parts, views)
+                with warnings.catch_warnings(action="ignore", category=UserWarning):
+                    more = replace(more, seconds=seconds).with_rules(rules)
+            except KeyboardInterrupt:
+                if table is None:
+                    raise
+                warnings.warn(
+                    f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
+                    "that are finished are used.",
+                    stacklevel=5,
+                )
+                break
+            except ValueError as error:  # of the view, or of penalties
+                if not runner.may_fail:
+                    raise
+                missing |= dict.fromkeys((one.family for one in group), error)
+                continue
+            views.forget_rows()
+            table = more if table is None else table.joined(more)
+    if table is None:
+        raise next(iter(missing.values()))
+    if not any(one.classes is not None for row in table.scores for one in row):
+        table = replace(table, classes=None, codes=None)
+    return replace(table, missing=missing)
+
+
+class Late(Exception):
     """There was no time to fit a member."""
+
+    def __str__(self) -> str:
+        return "there was no time; allow more seconds."
 
 
 def is_interrupted(model: Any) -> bool:

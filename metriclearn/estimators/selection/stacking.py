@@ -23,9 +23,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from metriclearn.estimators.reading.given import needing_a_change
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.regions import Region
 from metriclearn.solvers.dual_master import simplex_qp
 from metriclearn.views.windows import known_stretches
 
@@ -66,12 +66,6 @@ def inner_products(
         has = [1.0 * ((region.start < one) & (one < region.stop)).any() for one in different]
         table += np.outer([*has, 1.0], [*has, 1.0])
     return table[np.ix_(places, places)], table[places, n]
-
-
-def needing_a_change(truth: Any) -> list[Region]:
-    """Return the annotated regions that need a change at an unknown position."""
-    regions = [] if isinstance(truth, Partition) else truth.pieces.regions
-    return [region for region in regions if region.kind.fewest]
 
 
 @njit(nogil=True, cache=True)

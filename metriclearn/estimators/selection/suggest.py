@@ -21,9 +21,9 @@ from scipy.ndimage import maximum_filter1d
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from metriclearn.estimators.data_sets import DataSets, read_data_sets
-from metriclearn.estimators.labelings import read_labelings
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.problem.forms import center
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.annotations import typical_tolerance
 from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.selection.cross_fit import CrossFit
-from metriclearn.estimators.selection.fits import Parts
+from metriclearn.estimators.selection.parts import Parts
 from metriclearn.indices import precision_recall
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.oracles.segmentation_path import best_penalty

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.estimators.data_sets import DataSets, keep_features, read_data_sets
+from metriclearn.estimators.reading.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import (
@@ -167,11 +167,17 @@ def _read_labeling(
 
 
 def read_labeled(
-    estimator: Any, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    segments: bool | None = None,
+    partial: bool = False,
+    missing: bool = False,
 ) -> tuple[Any, DataSets, list[Any]]:
     """Check and read the parameters and data of an estimator, and its labels if there are any.
 
-    ``segments=None`` means that there are no labels.
+    ``segments=None`` means that there are no labels, and ``missing`` that NaN is allowed.
 
     Returns
     -------
@@ -184,7 +190,7 @@ def read_labeled(
     """
     check_parameters(estimator)
     fitted, who = copy.copy(estimator), type(estimator).__name__
-    data = read_data_sets(who, X)
+    data = read_data_sets(who, X, missing=missing)
     truths: list[Any] = []
     if segments is not None:
         truths = read_labelings(who, y, data, segments=segments, partial=partial)
@@ -258,8 +264,11 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
     return weights
 
 
-def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
-    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group."""
+def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.int64]:
+    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group.
+
+    Raises ValueError if there are fewer than ``fewest`` groups.
+    """
     units = np.arange(n)
     if groups is not None:
         try:
@@ -271,10 +280,11 @@ def read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
             ) from error
         names = factorize(names) if names.dtype == object else names
         units = np.unique(names, return_inverse=True)[1]
-    if np.shape(units) != (n,) or units.max() == 0:
+    if np.shape(units) != (n,) or units.max() < fewest - 1:
+        several = " in two groups and more" * (fewest > 1)
         raise ValueError(
-            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
-            f"sequence(s) and groups={shown(groups)}."
+            f"{who} needs a list of sequences{several}, one group for each, got {n} sequence(s) "
+            f"and groups={shown(groups)}."
         )
     return units
 
@@ -294,9 +304,10 @@ def sample_labels(labeling: Any, length: int) -> NDArray | None:
 
 def with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
     """Return the names of kept rows, with the boundaries that only the labeling could tell."""
-    if not isinstance(labeling, LabeledPartition):
+    whole = truth if isinstance(truth, Partition) else truth.segmentation()
+    if whole is None or not isinstance(labeling, LabeledPartition):
         return names
-    return LabeledPartition(truth.change_points, names[truth.change_points - 1])
+    return LabeledPartition(whole.change_points, names[whole.change_points - 1])
 
 
 def read_names(

@@ -271,6 +271,18 @@ def check_features(estimator: Any, data: Data) -> Data:
     return data
 
 
+def read_new(
+    estimator: Any, X: Any, view: Any = None, *, single_precision: bool = False
+) -> DataSets:
+    """Read new data, and check that they have the features to which an estimator was fitted.
+
+    NaN is allowed if the view leaves it out or fills it.
+    """
+    who, missing = type(estimator).__name__, getattr(view, "missing", False)
+    data = read_data_sets(who, X, single_precision=single_precision, missing=missing)
+    return check_features(estimator, data)
+
+
 def keep_features(estimator: Any, data: DataSets) -> None:
     """Store the number and the names of the features of the data, as scikit-learn does.
 

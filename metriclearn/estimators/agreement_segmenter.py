@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import os
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.labelings import read_counts, read_known, read_labelings
+from metriclearn.datasets.annotations import Segment
+from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_new
+from metriclearn.estimators.reading.given import read_files
+from metriclearn.estimators.reading.labels import read_counts, read_known, read_labelings
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
@@ -18,18 +22,19 @@ from metriclearn.estimators.scores.agreement import (
     shares_of,
 )
 from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
+from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.agreement_stream import AgreementStream
+from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Whole
+from metriclearn.running.times import Times, matches, mean_rows
 from metriclearn.views.gaps import placed, restriction
 from metriclearn.views.plain import rows_of
 
 
-class AgreementSegmenter(Streaming, ComponentParameters):
+class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
     """Predicts with a fitted ``agreement_`` behind a fitted ``view_``, which may be None.
 
     ``rates_`` are the :class:`BoundaryRates` of recordings that were left out. Subclasses fit all
@@ -39,11 +44,11 @@ class AgreementSegmenter(Streaming, ComponentParameters):
     agreement_: Agreement
     rates_: BoundaryRates
     view_: Any
+    row_names_: Any
+    divides_equal_: bool
+    extractor: Any
+    rate: float | None
     n_features_in_: int
-
-    def features_of(self, X: Any) -> Any:
-        """Compute the rows of recordings that are not tables. A subclass may know how."""
-        return X
 
     @property
     def classes_(self) -> NDArray | None:
@@ -52,9 +57,8 @@ class AgreementSegmenter(Streaming, ComponentParameters):
 
     def read_data(self, X: Any) -> DataSets:
         """Read new recordings, and check that they have the features of the training data."""
-        missing = getattr(getattr(self, "view_", None), "missing", False)
-        data = read_data_sets(type(self).__name__, self.features_of(X), missing=missing)
-        return check_features(self, data)
+        X = read_files(type(self).__name__, X, self.extractor)
+        return read_new(self, X, getattr(self, "view_", None))
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the ends of all segments of every recording, including T, as in ruptures.
@@ -177,12 +181,6 @@ class AgreementSegmenter(Streaming, ComponentParameters):
             for _, found, ends in self.answers(data, n_segments)
         ]
 
-    def score(self, X: Any, y: Any) -> float:
-        """Return minus the mean loss ℓ = ‖M − N‖²_F / T of the segmentations. The best is 0."""
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        return -float(np.mean(list(map(KnownLoss(), self.segmented(data), truths))))
-
     def _of_each(self, X: Any, n_segments: Any, known: Any, result: Any) -> Any:
         data = self.read_data(X)
         return data.as_passed([result(*one) for one in self.answers(data, n_segments, known)])
@@ -207,6 +205,92 @@ class AgreementSegmenter(Streaming, ComponentParameters):
             ends = found.change_points
             results.append((form, found, ends if kept is None else placed(ends, kept, len(X))))
         return results
+
+    @property
+    def labels_(self) -> list[str]:
+        """The names that :meth:`segments` may give, as texts; none if labels are not classes."""
+        if self.classes_ is not None:
+            return list(map(str, self.classes_))
+        return [] if self.row_names_ is None else list(self.row_names_.names)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows per second: the rate of the extractor, or the parameter ``rate``, or 1."""
+        return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
+
+    def segments(
+        self,
+        X: Any,
+        times: Times | None = None,
+        *,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> list[Segment]:
+        """Return the segments of one recording as (start, end, label), with times in seconds.
+
+        Without a rate, times are in rows. Neighboring segments with the same label are joined,
+        unless there were such in training. If labels are not classes, all labels are empty.
+
+        Parameters
+        ----------
+        X : (T, P) array or data frame, or path of a file
+            A file may end within its last row. If a segment begins with this incomplete row, the
+            row is added to the segment before it.
+        times : Times, optional
+            The times of the rows of a table, see :func:`metriclearn.datasets.file_times`. By
+            default, rows come at the rate of the model.
+        cache : folder, optional
+            Where the features of files are kept.
+
+        Raises
+        ------
+        ValueError
+            If rows come more slowly than at the rate of the model.
+
+        Warns
+        -----
+        UserWarning
+            If rows come faster. They are averaged to the rate of the model.
+        """
+        check_is_fitted(self)
+        if not isinstance(X, (str, os.PathLike)):
+            return self._segments(X, times)
+        rows = read_files(type(self).__name__, X, self.extractor, cache)
+        found = self._segments(rows, None)
+        start, end, label = found[-1]
+        length = duration(X)
+        # The last row is incomplete or missing.
+        if start < length < end + 1 / self.rows_per_second:
+            found[-1] = (start, length, label)
+            if (length - start) * self.rows_per_second < 1 and len(found) > 1:
+                start, _, label = found[-2]
+                found[-2:] = [(start, length, label)]
+        return found
+
+    def _segments(self, X: Any, times: Times | None) -> list[Segment]:
+        begins = np.arange(len(X) + 1) / self.rows_per_second
+        if times is not None and len(X) > 1:
+            begins = times.at(np.arange(len(X) + 1))
+            if not matches(times.who, times.rate, self.rows_per_second):
+                firsts = times.firsts(self.rows_per_second)
+                columns = getattr(X, "columns", None)
+                X = mean_rows(np.asarray(X, dtype=np.float64), firsts)
+                X = X if columns is None else NamedColumns.of(X, columns)
+                begins = begins[np.append(firsts, len(begins) - 1)]
+        data = self.read_data(X)
+        ((_, found, ends),) = self.answers(data, None)
+        cuts = begins[np.append(0, ends)].tolist()
+        if isinstance(found, NamedPartition) and self.classes_ is not None:
+            names = list(map(str, self.classes_[found.names]))
+        elif self.row_names_ is not None:
+            names = self.row_names_.of(rows_of(self.view_, data.arrays[0]), found)
+        else:
+            return [(start, end, "") for start, end in pairwise(cuts)]
+        segments: list[Segment] = []
+        for start, end, name in zip(cuts[:-1], cuts[1:], names):
+            if segments and segments[-1][2] == name and not self.divides_equal_:
+                start = segments.pop()[0]
+            segments.append((start, end, name))
+        return segments
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
         """Make a stream in which this fitted segmenter finds change-points.

@@ -1,0 +1,337 @@
+"""What a Segmenter is given: recordings or files, labels, names and groups, each read once."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.recordings import cached_features
+from metriclearn.datasets.sequences import LabeledSequences, runs
+from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
+from metriclearn.estimators.reading.labels import (
+    list_labelings,
+    read_groups,
+    read_labelings,
+    read_names,
+    sample_labels,
+    with_starts,
+)
+from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.partition import LabeledPartition, Partition, label_array
+from metriclearn.problem.regions import Region
+from metriclearn.views.gaps import Labels, LeaveOut, restriction
+from metriclearn.views.plain import fit_view
+from metriclearn.views.posteriors import HeldOutView
+from metriclearn.views.whiten import LinearView
+from metriclearn.views.windows import known_stretches
+
+# Entries of tables for a sample without a label.
+_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
+_FEW = 8  # with fewer labeled boundaries, no part of a recording is left out
+
+
+class Given(NamedTuple):
+    """Training recordings as the members see them.
+
+    Attributes
+    ----------
+    data : DataSets
+    labels : list
+        The labels of the recordings, as they were given.
+    truths : list of Partition or PartialPartition
+    groups : int array (N,)
+    recordings : list of str, optional
+        Their names, if they have any. Otherwise labels that are numbers may count the segments of
+        a recording.
+    codes : list of int arrays (T_i,), optional
+        The names of all samples as codes, −1 where unknown; None if labels are not names.
+    classes : array (C,), optional
+        The sorted names; the code c stands for ``classes[c]``.
+    """
+
+    data: DataSets
+    labels: list[Any]
+    truths: list[Any]
+    groups: NDArray
+    recordings: list[str] | None = None
+    codes: list[NDArray] | None = None
+    classes: NDArray | None = None
+
+    @property
+    def known(self) -> Labels:
+        """The labels for views that are fitted to labels."""
+        return Labels(self.truths, self.codes, self.classes)
+
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """The recordings that teach something: of two rows and more, and not unlabeled."""
+        pairs = zip(self.data.arrays, self.truths)
+        usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
+        return np.flatnonzero(usable)
+
+    def named(self, who: str, wanted: bool | None) -> Self:
+        """Return the same with codes and classes if labels are names.
+
+        With ``wanted=None``, labels are names if some label recurs within a recording after a
+        different label, and if recordings of two groups share a label; with a single group, if two
+        recordings do. A single recording does not need to share one.
+        """
+        if wanted is False:
+            return self
+        try:
+            codes, classes = read_names(who, self.labels, self.data, self.truths)
+        except ValueError:
+            if wanted:
+                raise
+            return self
+        # Names that no two groups share, such as speakers, do not help with other recordings.
+        used = np.flatnonzero([(row >= 0).any() for row in codes])
+        several = len(np.unique(self.groups[used])) > 1
+        units = (self.groups if several else np.arange(len(self.groups))).tolist()
+        pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
+        shared = len(used) == 1 or len({c for _, c in pairs}) < len(pairs)
+        if wanted or (shared and any(map(_returns, codes))):
+            return self._replace(codes=codes, classes=classes)
+        return self
+
+    def behind(self, view: Any) -> tuple[Any, Self]:
+        """Fit a view to the recordings. Returns the view, and what members see behind it."""
+        arrays = list(self.data.arrays)
+        fitted, rows = fit_view(view, arrays, None, self.groups)  # no labels leak
+        seen = self._replace(data=DataSets(rows, False, None))
+        if not hasattr(fitted, "kept"):
+            return fitted, seen
+        kept = fitted.kept(arrays)
+        if self.codes is None:
+            truths = list(map(restriction, self.truths, kept))
+            return fitted, seen._replace(labels=truths, truths=truths)
+        labels = self.at(kept, np.arange(len(kept)))
+        truths = read_labelings("Segmenter", labels, seen.data, segments=True, partial=True)
+        codes = [row[some] for row, some in zip(self.codes, kept)]
+        return fitted, seen._replace(labels=labels, truths=truths, codes=codes)
+
+    def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
+        """Return the labels of some recordings on kept rows, with their names if they have any."""
+        found = []
+        for i, rows in zip(places, kept):
+            names = sample_labels(self.labels[i], len(self.data.arrays[i]))
+            truth = restriction(self.truths[i], rows)
+            found.append(
+                truth if names is None else with_starts(self.labels[i], names[rows], truth)
+            )
+        return found
+
+    def divided(self, n_parts: int) -> Self | None:
+        """Return the same with recordings of one group as groups of their own.
+
+        A single recording becomes one for each part. Every part has all rows, but only the labels
+        of a stretch with its share of the boundaries and of the regions that need one. Returns None
+        if a single recording has fewer than eight of these.
+        """
+        if len(self.used) != 1:
+            return self._replace(groups=np.arange(len(self.groups))) if len(self.used) else None
+        i = int(self.used[0])
+        truth, T = self.truths[i], len(self.data.arrays[i])
+        if not (spans := _spans(truth, n_parts)):
+            return None
+        names, codes, rows = sample_labels(self.labels[i], T), None, np.arange(T)
+        labels: list[Any] = []
+        if names is None or isinstance(self.labels[i], LabeledPartition):
+            known = truth
+            if isinstance(truth, Partition):
+                known = PartialPartition.from_partition(truth)
+            for start, stop in spans:
+                inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
+                labels.append(PartialPartition(T, regions=inside))
+        else:
+            masks = [(start <= rows) & (rows < stop) for start, stop in spans]
+            labels = [np.where(mask, names.astype(object), -1) for mask in masks]
+            if self.codes is not None:
+                codes = [np.where(mask, self.codes[i], -1) for mask in masks]
+        data = replace(self.data, arrays=[self.data.arrays[i]] * len(spans))
+        truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
+        # Of regions that overlap, a cut may leave nothing.
+        if sum(bool(truth.constraints) for truth in truths) < 2:
+            return None
+        return self._replace(
+            data=data,
+            labels=labels,
+            truths=truths,
+            groups=np.arange(len(spans)),
+            codes=codes,
+            classes=None if codes is None else self.classes,
+        )
+
+
+def _spans(truth: Any, n_parts: int) -> list[tuple[int, int]]:
+    """Divide a recording into stretches with equal shares of the boundaries that are labeled.
+
+    Returns none if there are fewer than eight boundaries and regions that need one.
+    """
+    needed = [(t, t) for _, ends in known_stretches(truth) for t in ends[:-1].tolist()]
+    needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
+    if len(needed) < _FEW:
+        return []
+    n = min(n_parts, len(needed))
+    first, last = np.array(sorted(needed)).T
+    after = np.arange(1, n) * len(first) // n
+    cuts = (last[after - 1] + first[after]) // 2
+    # A segment of one row is the end of one part and the start of the next.
+    stops = np.append(cuts + (cuts == last[after - 1]), truth.n_samples)
+    return list(zip([0, *cuts.tolist()], stops.tolist()))
+
+
+def read_given(
+    who: str,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    missing: bool = False,
+    names: bool | None = None,
+) -> Given:
+    """Read recordings, labels and groups, as ``Segmenter.fit`` gets them.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    X, y, groups
+        As for ``Segmenter.fit``; files have been read.
+    missing : bool
+        Whether NaN is allowed for unknown values.
+    names : bool, optional
+        Whether labels are names; None finds out.
+    """
+    recordings = None
+    if isinstance(X, LabeledSequences):
+        if y is not None:
+            raise ValueError(
+                f"{who} needs y=None for LabeledSequences, which have their labels, got a "
+                f"{type(y).__name__}; pass X.sequences and y."
+            )
+        if groups is not None:
+            read_groups(who, groups, len(X.sequences), fewest=1)
+            X = replace(X, groups=list(groups))
+        made = _labeled(X)
+        groups, recordings, y = made.groups, made.names, made.labelings
+        X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
+    data = read_data_sets(who, X, missing=missing)
+    if _is_list(y) and any(one is None for one in y) and len(y) == len(data.arrays):
+        y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
+    truths = read_labelings(who, y, data, segments=True, partial=True)
+    labels = list(list_labelings(who, y, data))
+    if recordings is None:
+        _note_texts(labels)
+    units = read_groups(who, groups, len(truths), fewest=1)
+    return Given(replace(data, single=False), labels, truths, units, recordings).named(who, names)
+
+
+def read_files(who: str, X: Any, extractor: Any, cache: Any = None) -> Any:
+    """Compute the features of files, if X has paths; ``cache`` is the folder that keeps them."""
+    if isinstance(X, (str, os.PathLike)):
+        return read_files(who, [X], extractor, cache)[0]
+    paths = [isinstance(one, (str, os.PathLike)) for one in X] if _is_list(X) else []
+    if not any(paths):
+        return X
+    if not all(paths):
+        raise ValueError(
+            f"{who} needs paths of files or tables, got a list of both; pass lists of one kind."
+        )
+    if extractor is None:
+        raise ValueError(
+            f"{who} needs tables, or an extractor for files, got {str(X[0])!r}; pass "
+            "extractor=AudioFeatures() or another."
+        )
+    return [cached_features(path, extractor, cache) for path in X]
+
+
+def front_view(who: str, view: Any, data: DataSets) -> Any:
+    """Return the view before all members: the given one, or one that leaves out rows with NaN."""
+    if view is not None:
+        if isinstance(view, (HeldOutView, LinearView)):
+            raise ValueError(
+                f"{who} needs a view that is not fitted to labels, got {view!r}; give this view to "
+                "the learners in members."
+            )
+        return view
+    gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
+    if not gaps.any():
+        return None
+    warnings.warn(
+        f"{int(gaps.sum())} of {len(gaps)} rows have missing values and are left out; pass "
+        "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console).",
+        stacklevel=4,
+    )
+    return LeaveOut()
+
+
+def needing_a_change(truth: Any) -> list[Region]:
+    """Return the annotated regions that need a change at an unknown position."""
+    regions = [] if isinstance(truth, Partition) else truth.pieces.regions
+    return [region for region in regions if region.kind.fewest]
+
+
+def count_segments(truth: Any) -> int:
+    """Count labeled segments and annotated regions, or clusters."""
+    if isinstance(truth, np.ndarray):
+        return int(truth.max()) + 1
+    segments = sum(len(ends) for _, ends in known_stretches(truth))
+    return segments + len(needing_a_change(truth))
+
+
+def _labeled(data: LabeledSequences) -> LabeledSequences:
+    """Leave out samples that nobody has labeled, and recordings that tell nothing of boundaries."""
+    for label in sorted({label for labels in data.labels for label in runs(labels)}):
+        if label.strip().casefold() in _NOBODY:
+            data = data.without(label)
+            warnings.warn(
+                f"samples of label {label!r} count as those that nobody has labeled and are "
+                "left out; give them another label if they are of a class.",
+                stacklevel=5,
+            )
+    truths = [Partition(ends=ends) for ends in data.change_points]
+    if all(truth.n_clusters == 1 for truth in truths):
+        raise ValueError(
+            f"Segmenter needs a boundary to learn from, but each recording of {data.name!r}, or "
+            "each stretch of it with known labels, is a single segment; give every segment a "
+            "separate line, or give rows of another kind another label."
+        )
+    long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
+    if len(long) < len(truths):
+        short = sorted({data.names[i] for i in set(range(len(truths))) - set(long)})
+        warnings.warn(
+            "recordings of one row, or stretches of one row with known labels, tell nothing of "
+            f"boundaries and are left out: {', '.join(short[:8])}.",
+            stacklevel=5,
+        )
+    return data.select(long)
+
+
+def _note_texts(labels: Sequence[Any]) -> None:
+    """Warn of texts that tables use for rows without a label."""
+    texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
+    found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
+    if nobody := sorted(text for text in found if text.strip().casefold() in _NOBODY):
+        warnings.warn(
+            f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
+            "an array of objects for rows without a label.",
+            stacklevel=5,
+        )
+
+
+def _is_list(X: Any) -> bool:
+    return isinstance(X, (list, tuple))
+
+
+def _returns(codes: NDArray) -> bool:
+    """Tell whether some name recurs after a different name."""
+    known = codes[codes >= 0]
+    runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
+    return len(np.unique(runs)) < len(runs)

@@ -1,0 +1,198 @@
+"""Members, parts of the recordings, and the views that members share in each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold
+
+from metriclearn.estimators.reading.given import Given
+
+
+class Member(NamedTuple):
+    """A learner, the family in which it is counted, and the view before it.
+
+    Attributes
+    ----------
+    family : str
+    learner : estimator
+    view : view or None
+        Turns recordings into the rows that the learner sees. All members with the same view share
+        it. If it is fitted to labels, its ``n_folds`` is 1, because whole parts are held out.
+    cost : float
+        The time of a fit, relative to that of other members.
+    every : int or None
+        The learner is fitted to every ``every``-th row of the view. None stands for m/16, where m
+        is the median length of a labeled segment, because neighboring rows say nearly the same; but
+        about 8000 labeled rows or more are kept. Penalties are tuned, and answers given, on all
+        rows.
+    gain : float
+        What it brings, relative to other members. With a time limit, the members of views with the
+        largest gain per cost are fitted first.
+
+    See Also
+    --------
+    metriclearn.Segmenter : fits members.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.estimators import Member
+    >>> Member("diagonal", ChangePointMetricLearner()).family
+    'diagonal'
+    """
+
+    family: str
+    learner: Any
+    view: Any = None
+    cost: float = 1.0
+    every: int | None = 1
+    gain: float = 1.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Folds of whole groups, and a last part that leaves nothing out.
+
+    Attributes
+    ----------
+    left_out : list of int arrays
+        The recordings that each fold leaves out.
+    groups : int array (N,)
+        The group of every recording.
+    used : int array, optional
+        The recordings to which models are fitted; by default all. Others are never left out.
+    """
+
+    left_out: list[NDArray]
+    groups: NDArray
+    used: NDArray | None = None
+
+    @classmethod
+    def of(cls, groups: NDArray, n_folds: int, used: NDArray | None = None) -> Self:
+        """Divide the recordings that are used into at most ``n_folds`` folds of whole groups."""
+        places = np.arange(len(groups)) if used is None else used
+        splitter = GroupKFold(min(n_folds, len(np.unique(groups[places]))))
+        folds = [places[test] for _, test in splitter.split(places, groups=groups[places])]
+        return cls(folds, groups, used)
+
+    def __iter__(self) -> Iterator[NDArray]:
+        """Yield the training recordings of every part."""
+        every = np.arange(len(self.groups)) if self.used is None else self.used
+        yield from (np.setdiff1d(every, places) for places in self.left_out)
+        yield every
+
+    def __len__(self) -> int:
+        return len(self.left_out) + 1
+
+
+class PartViews:
+    """A view that is fitted to each part, and the rows that it gives to members.
+
+    The rows of a recording that is left out come from the view that was fitted without it. If the
+    view is fitted to labels, so do training rows.
+
+    Attributes
+    ----------
+    view : view or None
+        None passes the recordings on.
+    parts : Parts
+    given : Given or None
+        The recordings, or None if only the fitted views are kept.
+    """
+
+    def __init__(self, view: Any, parts: Parts, given: Given | None) -> None:
+        self.view, self.parts, self.given = view, parts, given
+        self.arrays = () if given is None else given.data.arrays
+        self._places = list(parts)
+        self._locks = [RLock() for _ in self._places]
+        self._fitted: dict[int, Any] = {}
+        self._left_out: dict[int, list[NDArray]] = {}
+        self._training: dict[int, list[NDArray]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the locks, which cannot be pickled."""
+        return vars(self) | {"_locks": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make new locks."""
+        self.__dict__.update(state, _locks=[RLock() for _ in state["_places"]])
+
+    def fitted(self, k: int) -> Any:
+        """Return the view that was fitted to part k."""
+        with self._locks[k]:
+            if self.view is not None and k not in self._fitted:
+                places = self._places[k]
+                labels = None if self.given is None else self.given.known.subset(places)
+                groups, arrays = self.parts.groups[places], [self.arrays[i] for i in places]
+                self._fitted[k] = clone(self.view).fit(arrays, labels, groups)
+            return self._fitted.get(k)
+
+    def left_out(self, k: int) -> list[NDArray]:
+        """Return the rows of the recordings that part k leaves out."""
+        with self._locks[k]:
+            if k not in self._left_out:
+                arrays = [self.arrays[i] for i in self.parts.left_out[k]]
+                seen = arrays if self.view is None else self.fitted(k).transform(arrays)
+                self._left_out[k] = seen
+            return self._left_out[k]
+
+    def training(self, k: int) -> list[NDArray]:
+        """Return the rows of the training recordings of part k."""
+        places = self._places[k]
+        if self.view is None:
+            return [self.arrays[i] for i in places]
+        if getattr(self.view, "held_out", False) and self.parts.left_out:
+            rows = {
+                int(i): one
+                for j, some in enumerate(self.parts.left_out)
+                for i, one in zip(some, self.left_out(j))
+            }
+            return [rows[int(i)] for i in places]
+        with self._locks[k]:
+            if k not in self._training:
+                self._training[k] = self.fitted(k).transform([self.arrays[i] for i in places])
+            return self._training[k]
+
+    def task(self, k: int, every: int = 1) -> tuple[list[NDArray], list[Any], NDArray]:
+        """Return what members are fitted to in part k: every ``every``-th row, labels, groups."""
+        assert self.given is not None
+        rows, places = self.training(k), self._places[k]
+        labels = [self.given.labels[i] for i in places]
+        if every > 1:
+            labels = self.given.at([np.arange(0, len(one), every) for one in rows], places)
+            rows = [one[::every] for one in rows]
+        return rows, labels, self.parts.groups[places]
+
+    def known_rows(self, k: int, i: int) -> NDArray | None:
+        """Return the rows of a recording for models of part k, or None if they are not stored.
+
+        Training rows of a view that is fitted to labels are those that were held out.
+        """
+        j = k
+        if k == len(self.parts.left_out) or i not in self.parts.left_out[k]:
+            if not getattr(self.view, "held_out", False):
+                return None
+            j = next(j for j, some in enumerate(self.parts.left_out) if i in some)
+        return self.left_out(j)[self.parts.left_out[j].tolist().index(i)]
+
+    def without_data(self) -> PartViews:
+        """Return the fitted views alone, without rows of the caller's recordings."""
+        alone = PartViews(self.view, self.parts, None)
+        alone._fitted = dict(self._fitted)
+        return alone
+
+    def forget_rows(self) -> None:
+        """Give back the memory of rows that can be computed again in little time."""
+        if not getattr(self.view, "held_out", False):
+            self._left_out.clear()
+
+    def forget(self, k: int) -> None:
+        """Give back the memory of the training rows of part k."""
+        self._training.pop(k, None)
