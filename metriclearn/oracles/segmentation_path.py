@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainc
 
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
@@ -22,7 +21,7 @@ from metriclearn.problem.partial_labels import (
     partial_labels_of,
 )
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, Of, OneOf, Real, Whole, needs, real_array
+from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs, real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -332,7 +331,6 @@ def best_penalty(
     weights: NDArray | None = None,
     min_size: Annotated[int, Whole(1)] = 1,
     loss: Annotated[Loss, Of("__call__", "FrobeniusLoss()")] = KnownLoss(),  # noqa: B008  # has no state
-    miscount: Annotated[float, Real()] = 0.0,
 ) -> tuple[float, float]:
     """Find the penalty with the least mean loss ℓ on labeled sequences.
 
@@ -363,17 +361,11 @@ def best_penalty(
     loss : Loss
         The loss ℓ, a function of a segmentation and its truth; by default ‖M − N‖²/T on the labeled
         parts.
-    miscount : float
-        With partial labels, the weight of E|U − R|, the expected error in the number of changes in
-        unlabeled parts, beside the loss, both per row. U is the number of changes that are found
-        there, and R = r·(unlabeled rows), where the rate r of changes follows the Gamma
-        distribution that the labeled parts leave, with Jeffreys' prior. E|U − R| is a lower bound
-        of the expected loss in unlabeled parts.
 
     Returns
     -------
     penalty, loss : float
-        The best penalty λ > 0, and the mean loss at this penalty, with the miscount.
+        The best penalty λ > 0, and the mean loss at this penalty.
 
     Raises
     ------
@@ -406,15 +398,13 @@ def best_penalty(
     tasks: list[Any] = [(*one, {}, loss) for one in zip(hulls, parts, truths)]
     rows = [_losses(*task) for task in tasks]
     while True:
-        paths, bounds, unsure, hidden = zip(*rows)
+        paths, bounds, unsure = zip(*rows)
         penalties = _breakpoints(paths)
         # Between two neighbors the losses are constant, so one penalty in every interval is enough.
         middles = np.sqrt(penalties[:-1] * penalties[1:])
         places = [path.positions(middles) for path in paths]
         mean = np.average([one[at] for one, at in zip(bounds, places)], axis=0, weights=weights)
         is_open = np.any([one[at] for one, at in zip(unsure, places)], axis=0)
-        if miscount and not complete:
-            mean += miscount * _miscount(parts, sum(one[at] for one, at in zip(hidden, places)))
         mean[is_open & (not bounded)] = np.inf
         least = np.min(mean[~is_open], initial=np.inf)
         if not bounded or not is_open[mean <= least + 1e-12].any():
@@ -431,10 +421,8 @@ def best_penalty(
 
 def _losses(
     hull: _Hull, part: Labeled, truth: Any, found: dict[int, tuple[float, int]], loss: Loss
-) -> tuple[SegmentationPath, NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:
+) -> tuple[SegmentationPath, NDArray[np.float64], NDArray[np.bool_]]:
     """Return the path of the known vertices, their losses, and where these are lower bounds only.
-
-    Also returns their numbers of changes at unlabeled positions.
 
     At a penalty at which a vertex is the best known one, the best segmentation lies between the
     neighbors of this vertex, which bounds its number of changes. ``found`` keeps losses and
@@ -451,24 +439,7 @@ def _losses(
     least = np.where(left, np.roll(surplus, 1), surplus)
     most = np.where(right, np.roll(surplus, -1), surplus)
     bounds = np.maximum(np.maximum(least, -most), 0) / hull.problem.n_samples
-    hidden = path.n_segments - 1 - (surplus.astype(np.int64) + part.fewest)
-    return path, np.where(left | right, bounds, losses), left | right, hidden
-
-
-def _miscount(parts: Sequence[Labeled], changes: NDArray) -> NDArray[np.float64]:
-    """Compute E|U − R| per unlabeled row, times the share of labeled rows, for each U.
-
-    For R ~ Gamma(a, θ) with distribution functions F_a, E|x − R| = x(2F_a(x) − 1) + aθ(1 −
-    2F_{a+1}(x)).
-    """
-    labeled = sum(np.count_nonzero(part.known) for part in parts)
-    total = sum(len(part.known) - 2 for part in parts)
-    if not 0 < labeled < total:
-        return np.zeros(len(changes))
-    shape = sum(part.fewest for part in parts) + 0.5
-    scale = (total - labeled) / labeled
-    low, high = (2 * gammainc(a, changes / scale) - 1 for a in (shape, shape + 1))
-    return (changes * low - shape * scale * high) / (total - labeled) * labeled / total
+    return path, np.where(left | right, bounds, losses), left | right
 
 
 def _breakpoints(paths: Sequence[SegmentationPath]) -> NDArray[np.float64]:

@@ -143,7 +143,7 @@ class Viterbi(MahalanobisSegmenter):
         score = SegmentScore(nothing, None, names=names, min_size=self.min_size)
         chosen = self.penalty
         if chosen == "tuned":
-            chosen, _ = tuned_penalty(who, [score], [(rows, known.partitions)])
+            chosen, _ = tuned_penalty(who, score, rows, known.partitions)
         fitted.score_ = replace(score.at(float(chosen)), view=view)
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self

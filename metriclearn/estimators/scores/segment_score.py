@@ -307,16 +307,37 @@ class SegmentScore:
 
 def tuned_penalty(
     who: str,
+    score: SegmentScore,
+    arrays: Sequence[NDArray],
+    truths: Sequence[Any],
+    unit: str | None = None,
+) -> tuple[float, float]:
+    """Find the penalty of a score with the least mean loss on labeled recordings.
+
+    The minimum is exact, except in rare cases with partial labels, see
+    :func:`~metriclearn.oracles.best_penalty`.
+
+    Returns
+    -------
+    penalty, loss : float
+
+    Raises
+    ------
+    ValueError
+        If all recordings are too short, or if no label is known.
+    """
+    forms, known = labeled_forms(who, [score], [(arrays, truths)], unit)
+    return best_penalty(forms, known, min_size=score.min_size)
+
+
+def labeled_forms(
+    who: str,
     scores: Sequence[SegmentScore],
     parts: Sequence[tuple[Sequence[NDArray], Sequence[Any]]],
     unit: str | None = None,
     seen: Sequence[Sequence[dict[Any, NDArray]]] | None = None,
-    miscount: float = 0.0,
-) -> tuple[float, float]:
-    """Find the penalty with the least mean loss, for scores that have the same penalty.
-
-    The minimum is exact, except in rare cases with partial labels, see
-    :func:`~metriclearn.oracles.best_penalty`.
+) -> tuple[list[Any], list[Any]]:
+    """Return the forms of recordings in a unit of the penalty, and their labels on kept rows.
 
     Parameters
     ----------
@@ -330,12 +351,6 @@ def tuned_penalty(
         The unit of the penalty.
     seen : sequence of sequences of dict, optional
         For each recording of each part, the rows that views have computed.
-    miscount : float
-        The weight of the expected error in the number of changes in unlabeled parts.
-
-    Returns
-    -------
-    penalty, loss : float
 
     Raises
     ------
@@ -357,4 +372,4 @@ def tuned_penalty(
             "but all are shorter; pass others."
         )
     refuse_unlabeled(who, known)
-    return best_penalty(forms, known, min_size=min_size, miscount=miscount)
+    return forms, known

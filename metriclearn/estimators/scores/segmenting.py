@@ -302,7 +302,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         who, data = type(self).__name__, self.read_data(X)
         _UNIT.check(who, "unit", unit)
         truths = read_labelings(who, y, data, segments=True, partial=True)
-        penalty, _ = tuned_penalty(who, [self.present_score], [(data.arrays, truths)], unit)
+        penalty, _ = tuned_penalty(who, self.present_score, data.arrays, truths, unit)
         self.score_ = self.score_.at(penalty, unit)
         return self
 

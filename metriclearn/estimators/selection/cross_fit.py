@@ -18,7 +18,8 @@ from scipy.special import ndtr, stdtrit
 from metriclearn.estimators.reading.given import Given, count_segments, read_given
 from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
-from metriclearn.estimators.scores.segment_score import tuned_penalty
+from metriclearn.estimators.scores.segment_score import labeled_forms
+from metriclearn.estimators.selection.boundary_rate import BoundaryRate
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
@@ -29,8 +30,11 @@ from metriclearn.estimators.selection.stacking import (
     stacked_weights,
 )
 from metriclearn.oracles.expected_loss import best_consensus
+from metriclearn.oracles.matched_penalty import matched_penalty
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.partial_labels import labeled_part
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import shown
 
@@ -40,9 +44,8 @@ MULTIPLES = (0.5, 1.0, 2.0)
 # What a segment of a compromise is worth beyond its expected loss: the compromise of members that
 # disagree has too few segments. Tuning this number on recordings left out brought nothing.
 SHIFT = 0.15
-# The weight of the expected error in the number of unlabeled changes, where labels are partial. The
-# penalty is halfway to the one that is best with it: the labeled rate may not hold elsewhere.
-_MISCOUNT = 0.5
+# With few labels, neither the tuned penalty nor the labeled rate is to be trusted alone.
+_TOWARDS = 0.0, 0.5, 1.0
 _NEGLIGIBLE = 1e-3  # weights below this share of the largest are left out
 _FITTED = families_of(
     "members, each a list of fitted segmenters for all folds",
@@ -64,18 +67,30 @@ class Rule(NamedTuple):
         The unit of the penalty.
     multiple : float
         A factor of the tuned penalty.
+    towards : float
+        With partial labels, how far to go, from 0 to 1 and in logarithms, from the tuned penalty to
+        the one that finds as many boundaries in unlabeled rows as labels let us expect, see
+        :class:`~metriclearn.estimators.selection.boundary_rate.BoundaryRate`.
     """
 
     tuned_on: str | None = None
     unit: str | None = None
     multiple: float = 1.0
+    towards: float = 0.0
 
     def __str__(self) -> str:
         if self.tuned_on is None:
             return "penalty as learned"
         factor = "" if self.multiple == 1.0 else f", times {self.multiple:g}"
         unit = "" if self.unit is None else " in units of each sequence's variance"
-        return f"penalty tuned on {self.tuned_on}{unit}{factor}"
+        if self.towards == 1.0:
+            return f"penalty by the labeled rate{unit}{factor}"
+        rate = " and by the labeled rate" if self.towards else ""
+        return f"penalty tuned on {self.tuned_on}{rate}{unit}{factor}"
+
+    def penalty(self, tuned: float, matched: float) -> float:
+        """Return the penalty, from the tuned one and the one by the labeled rate."""
+        return self.multiple * tuned ** (1.0 - self.towards) * matched**self.towards
 
 
 class Candidate(NamedTuple):
@@ -250,7 +265,7 @@ class CrossFit:
         if rule.tuned_on == TRAINING:
             pairs = zip(scores, self.parts, range(len(self.parts.left_out)))
             return [*(self._tuned_to(m, s, places, rule) for s, places, _ in pairs), scores[-1]]
-        penalty = rule.multiple * self.shared_penalty(m, rule.unit)
+        penalty = rule.penalty(*self.shared_penalties(m, rule.unit))
         return [score.at(penalty, rule.unit) if score.has_choice else score for score in scores]
 
     def last_score(self, c: int) -> Any:
@@ -263,23 +278,25 @@ class CrossFit:
     def _tuned_to(self, m: int, score: Any, places: NDArray, rule: Rule) -> Any:
         if not score.has_choice:
             return score
-        return score.at(self._tuned(m, [score], [places], rule.unit), rule.unit)
+        penalties = self._penalties(m, [score], [places], rule.unit)
+        return score.at(rule.penalty(*penalties), rule.unit)
 
-    def shared_penalty(self, m: int, unit: str | None) -> float:
-        """Return the penalty of a member that is best for all recordings left out."""
+    def shared_penalties(self, m: int, unit: str | None) -> tuple[float, float]:
+        """Return the penalty of a member that is best for all recordings left out, and the one by
+        the labeled rate, which is the same if all rows are labeled."""
         if (m, unit) not in self._shared:
             pairs = zip(self.scores[m], self.parts.left_out)
             scores, places = zip(*[pair for pair in pairs if pair[0].has_choice])
-            self._shared[m, unit] = self._tuned(m, scores, places, unit)
+            self._shared[m, unit] = self._penalties(m, scores, places, unit)
         return self._shared[m, unit]
 
     @cached_property
-    def _shared(self) -> dict[tuple[int, str | None], float]:
+    def _shared(self) -> dict[tuple[int, str | None], tuple[float, float]]:
         return {}
 
-    def _tuned(
+    def _penalties(
         self, m: int, scores: Sequence[Any], places: Sequence[NDArray], unit: str | None
-    ) -> float:
+    ) -> tuple[float, float]:
         who, parts, seen = type(self.members[m].learner).__name__, [], []
         fits = list(map(id, self.scores[m]))
         for score, some in zip(scores, places):
@@ -288,11 +305,19 @@ class CrossFit:
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
-        tuned = tuned_penalty(who, scores, parts, unit, seen)[0]
-        if all(isinstance(truth, Partition) for _, truths in parts for truth in truths):
-            return tuned
-        counted = tuned_penalty(who, scores, parts, unit, seen, _MISCOUNT)[0]
-        return float(np.sqrt(tuned * counted))
+        forms, truths = labeled_forms(who, scores, parts, unit, seen)
+        tuned, _ = best_penalty(forms, truths, min_size=scores[0].min_size)
+        hidden = [~labeled_part(truth).known[:-1] for truth in truths]
+        hidden_rows = sum(np.count_nonzero(some[1:]) for some in hidden)
+        if not self.is_partial or not hidden_rows:
+            return tuned, tuned
+        expected = hidden_rows * BoundaryRate.of(truths).quantile(0.5)
+        return tuned, matched_penalty(forms, hidden, expected, scores[0].min_size)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some recording is only partly labeled."""
+        return not all(isinstance(truth, Partition) for truth in self.truths)
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
@@ -538,7 +563,9 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
 def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:
     """Return the rules of a consensus: half, once and twice the penalty tuned on what is left out.
 
-    Penalties are tuned in each unit, and in the unit of the data only if names were learned.
+    With partial labels, they are the tuned penalty, the one by the labeled rate, and their
+    geometric mean. Penalties are tuned in each unit, and in the unit of the data only if names were
+    learned.
     """
 
     def rules(table: CrossFit, m: int) -> list[Rule]:
@@ -546,8 +573,12 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
             return [Rule()]
         found = []
         for unit in units if table.scores[m][0].classes is None else (None,):
-            multiples = MULTIPLES if table.shared_penalty(m, unit) else (1.0,)
-            found += [Rule(LEFT_OUT, unit, multiple) for multiple in multiples]
+            if not table.shared_penalties(m, unit)[0]:
+                found.append(Rule(LEFT_OUT, unit))
+            elif table.is_partial:
+                found += [Rule(LEFT_OUT, unit, towards=part) for part in _TOWARDS]
+            else:
+                found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
         return found
 
     return rules
@@ -556,7 +587,8 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
 def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:
     """Return the rules of a choice: a penalty tuned on training recordings, or as learned.
 
-    A penalty that was learned from every few rows is too small for all rows.
+    A penalty that was learned from every few rows is too small for all rows. With partial labels,
+    tuned penalties go halfway to those by the labeled rate.
     """
 
     def rules(table: CrossFit, m: int) -> list[Rule]:
@@ -564,9 +596,10 @@ def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[
             return [Rule()]
         named = table.scores[m][0].classes is not None
         usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
-        learned = [Rule()] if usable else []
-        first = [] if named or "variance" not in units else [Rule(TRAINING, "variance")]
-        return [*first, *learned, Rule(TRAINING)]
+        learned, towards = [Rule()] if usable else [], 0.5 if table.is_partial else 0.0
+        units_ = (None,) if named or "variance" not in units else ("variance", None)
+        *first, last = (Rule(TRAINING, unit, towards=towards) for unit in units_)
+        return [*first, *learned, last]
 
     return rules
 
