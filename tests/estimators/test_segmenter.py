@@ -467,7 +467,7 @@ def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
     found = [Viterbi(None).fit([x - far for x in X], y) for far in (0.0, 2000.0)]
     for model, far in zip(found, (0.0, 2000.0)):
         np.testing.assert_allclose(model.predict_proba(X[0] - far), np.exp(X[0]))
-    for classes in (["walk", "sit"], ["sit", "walk", "walk"]):
+    for classes in (["walk", "sit"], ["sit", "walk", "walk"], [None, "sit"], [["sit"], []]):
         with assert_refused("sorted classes, each once"):
             Viterbi(None, classes=classes).fit(X, y)
     with assert_refused("pass classes, the names of all columns"):
