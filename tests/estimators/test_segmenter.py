@@ -216,7 +216,7 @@ def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path)
     for true in (30, 90):
         distances = np.zeros((100, 19))
         distances[true:, 0] = 9.0
-        certain.rates_ = replace(loaded.rates_, distances=distances, edges=np.full(100, np.inf))
+        certain.rates_ = replace(loaded.rates_, distances=distances, edges=np.inf)
         rates = np.concatenate(certain.boundary_probabilities(NEW.sequences))
         assert rates[shares > 0.999] == pytest.approx(true / 100, abs=1e-3)
 

@@ -272,18 +272,18 @@ class BoundaryRates:
         to the nearest boundary that it has.
     weights : array (m,)
         The weights of the predictions.
-    edges : array (boundaries,)
-        The distance to the nearest row without a label.
+    edges : array (boundaries,) or float
+        The distance to the nearest row without a label. By default, all rows have labels.
     """
 
     distances: NDArray[np.float64]
     weights: NDArray[np.float64]
-    edges: NDArray[np.float64]
+    edges: NDArray[np.float64] | float = np.inf
 
     @classmethod
     def none(cls) -> BoundaryRates:
         """Know nothing."""
-        return cls(np.empty((0, 2)), np.ones(1), np.empty(0))
+        return cls(np.empty((0, 2)), np.ones(1))
 
     @classmethod
     def learn(
@@ -310,7 +310,7 @@ class BoundaryRates:
 
     def known(self, tolerance: int) -> NDArray[np.float64]:
         """Return the distances of boundaries for which labels tell whether they are true."""
-        return self.distances[self.edges > tolerance]
+        return self.distances[np.broadcast_to(self.edges, len(self.distances)) > tolerance]
 
     def of(self, shares: NDArray, tolerance: int) -> NDArray[np.float64]:
         """Return the probabilities of boundaries with these shares, by a logistic regression.
