@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -176,12 +177,24 @@ class LabeledSequences(Items):
         ------
         ValueError
             If no sample has the label, or all samples have it.
+
+        Warns
+        -----
+        UserWarning
+            If a segment with the label starts after another one: that boundary is left out, too.
         """
         kept = [labels.astype(str) != label for labels in self.labels]
         if all(map(np.all, kept)) or not any(map(np.any, kept)):
             raise ValueError(
                 f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
                 f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
+            )
+        lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(kept, self.starts))
+        if lost:
+            warnings.warn(
+                f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
+                "label the samples on both sides.",
+                stacklevel=2,
             )
         pieces = []  # sequence, first sample and the one after the last
         for i, mask in enumerate(kept):

@@ -123,9 +123,9 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         """Return the probability that a true change-point is near each predicted one, (K−1,).
 
         Near means within the tolerance. A logistic regression predicts whether a boundary is true
-        from the log odds of its :meth:`boundary_shares`. The regression is fitted to recordings
-        that were left out in ``fit``, or to those of :meth:`calibrate`. For each recording that was
-        left out, the shares come from the models that were fitted without it.
+        from the log odds of its :meth:`boundary_shares`. The regression is fitted to labeled
+        stretches that were left out in ``fit``, or to the recordings of :meth:`calibrate`. For each
+        stretch that was left out, the shares come from the models that were fitted without it.
 
         Parameters
         ----------
@@ -135,15 +135,15 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         Raises
         ------
         ValueError
-            If no fully labeled recording was left out, or if no boundary was found in these
-            recordings.
+            If no labeled stretch was left out, or if no boundary was found in such stretches.
         """
         shares = self.boundary_shares(X, n_segments, tolerance, known)
-        if len(self.rates_.distances) == 0:
+        if len(self.rates_.known(tolerance)) == 0:
             raise ValueError(
-                f"{type(self).__name__} needs boundaries in recordings left out whose labels are "
-                "all known, to learn probabilities from, but there are none; call calibrate with "
-                "labeled recordings, or use boundary_shares."
+                f"{type(self).__name__} needs boundaries in labeled stretches that were left out, "
+                f"more than {tolerance} rows from rows without a label, to learn probabilities "
+                "from, but there are none; call calibrate with labeled recordings, or use "
+                "boundary_shares."
             )
         if not isinstance(shares, list):
             return self.rates_.of(shares, tolerance)
@@ -348,7 +348,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         other = copy.copy(self)
         other.agreement_ = self.agreement_.follower()
         # What was measured on recordings left out is true of all models together.
-        other.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
+        other.rates_ = BoundaryRates.none()
         other.__dict__.update(validation_=None, choice_=None, shares_=[])
         for name in ("cross_fit_", "left_out_"):
             other.__dict__.pop(name, None)

@@ -30,6 +30,7 @@ from metriclearn.estimators.reading.given import (
     read_files,
     read_given,
 )
+from metriclearn.estimators.reading.labels import refuse_regions
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import CrossFit, Rule, choice_rules, consensus_rules
@@ -339,8 +340,10 @@ class Segmenter(AgreementSegmenter):
 
     def _fit_alone(self, given: Given) -> None:
         """Fit one learner, or all members with equal weights, to all recordings."""
-        members = [Member("whitened", WhitenedMetricLearner(retune=True))]
-        if self.members is not None:
+        if self.members is None:
+            refuse_regions(type(self).__name__, given.truths)
+            members = [Member("whitened", WhitenedMetricLearner(retune=True))]
+        else:
             members = self._members(given)
         if self.combine == "best":
             members = members[:1]
@@ -419,7 +422,7 @@ class Segmenter(AgreementSegmenter):
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
             [[answer[i] for answer in answers] for i in known],
-            [_whole(truths[i]) for i in known],
+            [truths[i] for i in known],
             weights,
         )
 
@@ -470,7 +473,7 @@ class Segmenter(AgreementSegmenter):
         self.shares_, self.trained_on_ = [], []
         self.left_out_, self.missing_ = {}, {}
         self.n_groups_ = self.n_segments_ = 0
-        self.rates_ = BoundaryRates(np.empty((0, 2)), np.ones(1))
+        self.rates_ = BoundaryRates.none()
 
     @property
     def _runner(self) -> Fits:
@@ -536,8 +539,3 @@ class Segmenter(AgreementSegmenter):
         tags.input_tags.allow_nan = self.view is None or getattr(self.view, "missing", False)
         tags.target_tags.required = True
         return tags
-
-
-def _whole(truth: Any) -> Any:
-    """Return labels as a partition if all of them are known."""
-    return truth if isinstance(truth, Partition) else truth.segmentation() or truth

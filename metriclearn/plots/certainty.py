@@ -163,8 +163,11 @@ def plot_reliability(
     return draw.figure_of(ax)
 
 
+@needs
 def expected_calibration_error(
-    probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int = 10
+    probabilities: ArrayLike,
+    outcomes: ArrayLike,
+    n_bins: Annotated[int, Whole(1, 10_000)] = 10,
 ) -> float:
     """Compute the expected calibration error of predicted probabilities.
 
@@ -209,7 +212,6 @@ def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) 
     """
     given = real_array(who, "probabilities", probabilities, 1)
     came = real_array(who, "outcomes", outcomes, 1)
-    Whole(1, 10_000).check(who, "n_bins", n_bins)
     if came.shape != given.shape or given.min() < 0 or given.max() > 1:
         raise ValueError(
             f"{who} needs one outcome for each probability from 0 to 1, got {came.shape} outcomes "

@@ -33,6 +33,7 @@ from .parameters import Real as Real
 from .parameters import metric_factor as metric_factor
 from .parameters import needs as needs
 from .parameters import text as text
+from .persistence import without_classifiers as without_classifiers
 from .progress import quieten as quieten
 from .time_forms import Form as Form
 from .time_forms import formatted as formatted

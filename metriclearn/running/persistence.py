@@ -7,7 +7,7 @@ import json
 import numbers
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import partial
@@ -128,6 +128,41 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : writes the file.
     """
+    return _read(path, _from_bytes)
+
+
+def without_classifiers(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator without classifiers of scikit-learn, which take seconds to read.
+
+    Parameters
+    ----------
+    path : path
+        A file that :func:`save` wrote.
+
+    Returns
+    -------
+    The fitted estimator, with None in place of classifiers. It can be described, but may not
+    predict.
+
+    Raises
+    ------
+    ValueError, OSError, ImportError
+        As for :func:`load`.
+
+    See Also
+    --------
+    load : reads the whole estimator.
+
+    Examples
+    --------
+    >>> from metriclearn.running import without_classifiers
+    >>> without_classifiers("songs.model").summary()  # doctest: +SKIP
+    """
+    return _read(path, lambda dumped: None)
+
+
+def _read(path: str | os.PathLike[str], classifier: Callable[[np.ndarray], Any]) -> Any:
+    """Read an estimator, and its classifiers from their bytes."""
     if not Path(path).exists():
         raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")
     if Path(path).is_dir():
@@ -164,7 +199,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ((kind, content),) = document["estimator"].items()
         if kind != "object":
             raise ValueError("not an estimator")
-        return _decode({kind: content}, _Parts(arrays, [], {}))
+        return _decode({kind: content}, _Parts(arrays, [], {}, classifier))
     except ImportError:
         raise
     except Exception as error:
@@ -178,12 +213,13 @@ class _Parts(NamedTuple):
 
     An estimator of scikit-learn is kept as an array of bytes until it is needed. While a file is
     written, ``places`` maps the id of each stored object to the entry that refers to it in the
-    file.
+    file. ``classifier`` makes an estimator of scikit-learn of its bytes.
     """
 
     arrays: dict[str, Any]
     estimators: list[Any]
     places: dict[int, dict[str, Any]]
+    classifier: Callable[[np.ndarray], Any] | None = None
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:
@@ -345,7 +381,8 @@ def _decode(value: Any, parts: _Parts) -> Any:
         case "classifier":
             key = content["array"]
             if isinstance(parts.arrays[key], np.ndarray):  # made where it occurs first
-                parts.arrays[key] = _from_bytes(parts.arrays[key])
+                assert parts.classifier is not None
+                parts.arrays[key] = parts.classifier(parts.arrays[key])
             return parts.arrays[key]
         case "object" | "record":
             path, *contents = content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,12 +102,22 @@ def probabilities(
     """Compute the probabilities of all codes, (T, n_codes): 0 for codes that a model never saw.
 
     Without ``folds`` they are the mean over all models. With ``folds`` (T,), the probabilities of a
-    row come from the model ``folds[t]`` only.
+    row come from the model ``folds[t]`` only. Where a model gives NaN, as ``GaussianNB`` does if no
+    name is possible, all its codes are equally likely, and a warning says so.
     """
 
     def of(model: Any, some: NDArray) -> NDArray[np.float64]:
-        found = np.zeros((len(some), n_codes))
-        found[:, model.classes_] = same_each_time(model, some)
+        found, chances = np.zeros((len(some), n_codes)), same_each_time(model, some)
+        unknown = np.isnan(chances).any(axis=1)
+        if unknown.any():
+            warnings.warn(
+                f"{type(model).__name__} gives probabilities with NaN for {unknown.sum()} of "
+                f"{len(some)} rows, so all names count as equally likely there; take another "
+                "classifier, or leave constant columns out.",
+                stacklevel=2,
+            )
+            chances[unknown] = 1 / chances.shape[1]
+        found[:, model.classes_] = chances
         return found
 
     if folds is None:

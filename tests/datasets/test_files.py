@@ -31,6 +31,7 @@ DIALECTS = {
     "tabs, quoted, CRLF": '"t"\t"u"\t"label"\r\n0.5\t1.5\ta b\r\n1\t-2.5\tc\r\n',
     "bars, of an old Mac": "t|u|label\r0.5|1.5|a b\r1|-2.5|c\r",
     "Excel's first line": "\ufeffsep=;\nt;u;label\n0,5;1,5;a b\n1;-2,5;c\n",
+    "a name over two lines, empty last lines": 't,"u\n",label\n0.5,1.5,a b\n1,-2.5,c\n\n\n',
     "padded names": " t,u ,label \n0.5,1.5,a b\n1,-2.5,c\n",
     "blanks after commas": "t, u, label\n0.5, 1.5, a b\n1, -2.5, c\n",
     "byte order mark, empty lines": "\ufefft,u,label\n\n0.5,1.5,a b\n\n1,-2.5,c\n\n",
@@ -170,6 +171,11 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,v,label\n", r"needs at least one row"),
         ("label\na\n", r"needs at least one row and one feature column"),
         ("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"), "needs to be text; save it as UTF"),
+        ("u,v,label\n1,2,a\n".encode("utf-16"), "needs to be text; save it as UTF"),
+        ("1,2,a\n3,4,a\n", r"needs a column 'label', got \['1', '2', 'a'\]"),
+        ("u,v,label\nm,s,-\n1,2,a\n", "needs finite numbers, got 's' in row 1 of column 'v'"),
+        ("u,v,label\n1,2,a\nTotal,2,-\n", "needs finite numbers, got 'Total' in row 2"),
+        ("u,v,label\n1,2,a\n\0\0\0", "has no value in row 2"),
     ],
 )
 def test_damaged_text(folder: Path, content: str | bytes, sentence: str) -> None:

@@ -133,6 +133,9 @@ def test_a_single_group_is_divided_and_says_so(groups) -> None:
     assert len(found.cross_fit_.parts.left_out) == 3
     new = X if groups is None else X[0]
     assert found.predict_change_points(new)[-1] == len(new)
+    rates = found.boundary_probabilities(new, tolerance=2)
+    assert len(rates) == len(found.predict_change_points(new)) - 1
+    assert np.all((rates >= 0) & (rates <= 1))
 
 
 def test_members_keep_their_views_where_nothing_is_left_out() -> None:
@@ -160,6 +163,18 @@ def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:
         truth = [np.arange(80) // 20]
         rates = alone.calibrate([other], truth).boundary_probabilities(other, tolerance=3)
         assert len(rates) == 3
+
+
+@pytest.mark.parametrize("kind", [ml.problem.EXACTLY_ONE, ml.problem.AT_LEAST_ONE])
+def test_a_region_alone_is_refused_and_a_learner_that_finds_its_change_is_named(kind) -> None:
+    X, _ = lone_recording()
+    y = ml.PartialPartition(len(X), regions=[(15, 25, kind)])
+    with pytest.raises(ValueError, match=r"needs rows whose segments are known, .* label"):
+        ml.Segmenter(verbose=False).fit(X, y)
+    with pytest.warns(UserWarning, match="of one group"):
+        found = ml.Segmenter(ml.ChangePointMetricLearner(), verbose=False).fit(X, y)
+    ends = found.predict_change_points(X)
+    assert np.any((ends > 15) & (ends < 25))
 
 
 METRIC = {"metric": [ml.ChangePointMetricLearner()]}

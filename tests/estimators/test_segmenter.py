@@ -216,7 +216,7 @@ def test_probabilities_are_learned_from_recordings_left_out(consensus, tmp_path)
     for true in (30, 90):
         distances = np.zeros((100, 19))
         distances[true:, 0] = 9.0
-        certain.rates_ = replace(loaded.rates_, distances=distances)
+        certain.rates_ = replace(loaded.rates_, distances=distances, edges=np.inf)
         rates = np.concatenate(certain.boundary_probabilities(NEW.sequences))
         assert rates[shares > 0.999] == pytest.approx(true / 100, abs=1e-3)
 
@@ -305,8 +305,13 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     two = dict(list(default_members().items())[:2])
     consensus = ml.Segmenter(two, n_folds=2).fit(DATA.sequences[:4], known[:4])
     assert -consensus.score(DATA.sequences, known) < 0.1
-    with assert_refused("boundaries in recordings left out whose labels are all known"):
-        consensus.boundary_probabilities(DATA.sequences)
+    # Probabilities come from labeled stretches, but not of boundaries near their open ends
+    edges = [60 - t for one in consensus.left_out_.values() for t in one.change_points if t < 60]
+    np.testing.assert_array_equal(consensus.rates_.edges, edges)
+    (rates,) = consensus.boundary_probabilities(DATA.sequences[:1], tolerance=2)
+    assert np.all((rates >= 0) & (rates <= 1))
+    with assert_refused("more than 60 rows from rows without a label, to learn probabilities from"):
+        consensus.boundary_probabilities(DATA.sequences, tolerance=60)
 
 
 @pytest.mark.parametrize(
@@ -462,7 +467,7 @@ def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
     found = [Viterbi(None).fit([x - far for x in X], y) for far in (0.0, 2000.0)]
     for model, far in zip(found, (0.0, 2000.0)):
         np.testing.assert_allclose(model.predict_proba(X[0] - far), np.exp(X[0]))
-    for classes in (["walk", "sit"], ["sit", "walk", "walk"]):
+    for classes in (["walk", "sit"], ["sit", "walk", "walk"], [None, "sit"], [["sit"], []]):
         with assert_refused("sorted classes, each once"):
             Viterbi(None, classes=classes).fit(X, y)
     with assert_refused("pass classes, the names of all columns"):

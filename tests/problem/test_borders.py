@@ -1,11 +1,14 @@
 """What comes in is copied, whole numbers of any type mean what ints mean, and labels stay apart."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from metriclearn import PartialPartition, Partition, Region
 from metriclearn.oracles import ChangePoints, SummedArea, boundary_margins
+from metriclearn.plots import expected_calibration_error
 from metriclearn.problem import NO_CHANGE, ConsensusForm, DenseForm, KnownLoss, LowRankForm
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
@@ -94,7 +97,7 @@ def test_whole_numbers_of_any_type_mean_what_ints_mean(kind) -> None:
     assert str(read(typed)) == str(read(lambda *numbers: list(numbers)))
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint64])
 def test_counts_of_any_type_mean_what_ints_mean(kind) -> None:
     Z = np.random.default_rng(0).normal(size=(140, 1)).cumsum(axis=0)
     for count, form in ((120, LowRankForm(Z)), (70, LowRankForm(Z))):
@@ -102,6 +105,8 @@ def test_counts_of_any_type_mean_what_ints_mean(kind) -> None:
             assert find(form, kind(count)) == find(form, count)
     near = boundary_margins(form, kind(9), tolerance=kind(100))
     np.testing.assert_array_equal(near.losses, boundary_margins(form, 9, tolerance=100).losses)
+    error = partial(expected_calibration_error, np.linspace(0, 1, 30), np.arange(30) % 2)
+    assert error(kind(127)) == error(127)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Models that hold classifiers of scikit-learn: the same predictions, and no foreign memory."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -10,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import metriclearn as ml
 from metriclearn.estimators import Viterbi
+from metriclearn.running import without_classifiers
 from metriclearn.views import Posteriors
 from tests.training import XS, YS
 
@@ -58,3 +62,19 @@ def test_foreign_parts_are_refused(tmp_path) -> None:
     model = Viterbi(Posteriors(pipeline, 1)).fit(XS, NAMES)
     with pytest.raises(TypeError, match=r"metriclearn\.save stores"):
         ml.save(model, tmp_path / "model.npz")
+
+
+def test_a_model_is_described_without_reading_its_classifiers(tmp_path) -> None:
+    """skops imports all of scikit-learn, which takes seconds."""
+    frames = Viterbi(Posteriors(LogisticRegression(), 1), penalty=1.0)
+    names = [np.array(["a", "b"])[labels] for labels in NAMES]
+    model = ml.Segmenter({"frames": [frames]}, n_folds=2, verbose=False).fit(XS, names)
+    path = model.save(tmp_path / "a.model")
+    assert without_classifiers(path).summary() == ml.load(path).summary() == model.summary()
+    code = (
+        "import sys; from metriclearn.apps.console.commands import main; "
+        f"assert main(['info', {str(path)!r}]) == 0; assert 'skops' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "a, b" in done.stdout

@@ -442,10 +442,11 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     example:
       metriclearn info songs.model
     """
-    fitted = metriclearn.load(model)
+    fitted = running.without_classifiers(model)
     if isinstance(fitted, metriclearn.Segmenter) and hasattr(fitted, "agreement_"):
         _print(fitted.summary())
         return
+    fitted = metriclearn.load(model)
     parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
     names = " → ".join(type(part).__name__ for part in parts)
     if not hasattr(parts[-1], "components_"):

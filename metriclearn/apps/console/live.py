@@ -227,9 +227,9 @@ def table_rows(
     Raises
     ------
     ValueError
-        If a line lacks a column, or if a value is not a number.
+        If a line lacks a column, if a value is not a number, or if the input is not text.
     """
-    given = stream_rows(iter(lines.readline, ""))
+    given = stream_rows(_decoded(lines))
     first = next(given, None)
     if first is None:
         return
@@ -237,6 +237,7 @@ def table_rows(
     columns, time = list(range(len(cells))), None if clock is None else clock.time
     if is_header := not all(map(_is_number, cells)):
         check_distinct(_INPUT, cells)
+        cells = [cell or f"Unnamed: {i}" for i, cell in enumerate(cells)]  # as pandas reads them
         cells, names = list(map(text, cells)), list(map(text, names))
         if lacking := [name for name in names if name not in cells]:
             raise ValueError(
@@ -256,6 +257,14 @@ def table_rows(
         yield from clock.following(rows)
 
 
+def _decoded(lines: IO[str]) -> Iterator[str]:
+    """Yield lines as they arrive."""
+    try:
+        yield from iter(lines.readline, "")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{_INPUT} needs to be text; write it as UTF-8.") from error
+
+
 def _numbers(
     given: Iterable[tuple[int, list[str]]], columns: Sequence[int], place: int | None, width: int
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
@@ -273,8 +282,9 @@ def _numbers(
 
 
 def _number(cell: str) -> float:
-    """Read a number; NaN is a missing value."""
-    return nan if cell.lower() in MISSING else float(cell)
+    """Read a number; NaN is a missing value, and true and false are 1 and 0."""
+    lower = cell.lower()
+    return nan if lower in MISSING else float({"true": 1, "false": 0}.get(lower, cell))
 
 
 def _is_number(cell: str) -> bool:

@@ -13,6 +13,7 @@ import re
 import sys
 import unicodedata
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -586,6 +587,7 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name
     project = read_project(folder, tier) if is_page else {}
+    _note_unlearned(file_of(folder, tier, FILE), project)
     if not project:
         listed = [file.name for file in folder.glob("*.[cC][sS][vV]")]
         others = [name for name in listed if not name.endswith(TABLE) and name != segments]
@@ -599,6 +601,28 @@ def page_settings(folder: Path, segments: str, features: str | None) -> tuple[An
     if features == "tables" or not set(spans) & set(files):
         return "tables", project.get("rate"), project.get("ignore"), unknown
     return project.get("features"), project.get("media_rate"), None, unknown
+
+
+def _note_unlearned(file: Path, project: Mapping[str, Any]) -> None:
+    """Warn of annotations that are not in the table of segments, from which ``fit`` learns."""
+    beside, marked = 0, Counter[str]()
+    with _reading(file):
+        recordings = [*project.get("recordings", {}).values()]
+        kinds = {one["kind"] for many in recordings for one in many}
+        labeled = "segment" if "segment" in kinds else "no change"
+        for many in recordings:
+            marked.update(one["kind"] for one in many if one["kind"] not in ("change", labeled))
+            edges = [{one[e] for one in many if one["kind"] == labeled} for e in ("start", "end")]
+            changes = {one["start"] for one in many if one["kind"] == "change"}
+            beside += len(changes - set.intersection(*edges))
+    lost = [f"boundaries beside unlabeled time ({beside})"] * bool(beside)
+    lost += [f"{kind!r} ({count})" for kind, count in marked.items()]
+    if lost:
+        warnings.warn(
+            f"{str(file)!r} has annotations from which fit does not learn: {', '.join(lost)}; "
+            "label the time on both sides of boundaries.",
+            stacklevel=3,
+        )
 
 
 def _reading(file: Path) -> AbstractContextManager[None]:

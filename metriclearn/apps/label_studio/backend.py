@@ -170,8 +170,8 @@ class Backend:
                 _LOGGER.warning("Left out: %s", sentence(error))
         if not found:
             return {"waiting": "No task has an annotation with regions yet."}
-        plain = len({label for _, spans in found.values() for *_, label in spans}) == 1
-        parts = {name: (one.X, _labels(one, spans, plain)) for name, (one, spans) in found.items()}
+        plain = not any(label for _, spans in found.values() for *_, label in spans)
+        parts = {name: (one.X, *_labels(one, spans, plain)) for name, (one, spans) in found.items()}
         last, _ = [*found.values()][-1]
         extractor = extractor_of("audio", self.rate) if interface.is_sound else None
         rate = len(last.X) / last.length
@@ -293,20 +293,26 @@ def _config(data: Mapping[str, Any]) -> str:
     return str(given.get("label_config") or "") if isinstance(given, Mapping) else ""
 
 
-def _labels(one: Task, segments: Sequence[Segment], plain: bool) -> NDArray[np.str_]:
-    """Return the label of every row.
+def _labels(
+    one: Task, segments: Sequence[Segment], plain: bool
+) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """Return the label of every row, and the first rows of regions that adjoin one of their label.
 
     A row at the end of a region belongs to this region, unless the next region begins there.
-    ``plain`` means that all regions of the project have the same label. In this case every region
-    gets a separate label, so that the boundary between two adjacent regions is not lost.
+    ``plain`` means that no region of the project has a label.
     """
-    names = [f"{one.name} {i}" if plain else label for i, (*_, label) in enumerate(segments)]
+    names = ["segment" if plain else label for *_, label in segments]
     labels = np.full(len(one.X), UNKNOWN, dtype=f"U{max(map(len, [UNKNOWN, *names]))}")
-    for (start, end, _), name in zip(segments, names):
+    starts: list[int] = []
+    reached, before = 0, UNKNOWN
+    for (start, end, _), label in zip(segments, names):
         # times were written as text and have rounding errors
-        first, stop = np.searchsorted(one.times, [start - 1e-6, end + 1e-6])
-        labels[first:stop] = name
-    return labels
+        first, stop = map(int, np.searchsorted(one.times, [start - 1e-6, end + 1e-6]))
+        if label == before and 0 < first <= reached and first < stop:
+            starts.append(first)
+        labels[first:stop] = label
+        reached, before = stop, label
+    return labels, np.array(starts, dtype=np.int64)
 
 
 def _predicted(one: Task, model: Segmenter, interface: Interface) -> dict[str, Any]:

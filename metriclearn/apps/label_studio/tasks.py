@@ -19,7 +19,16 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from metriclearn.datasets import Segment, disjoint, read_text_table
-from metriclearn.running import Form, Positive, Times, formatted, needs, numbers, read_times
+from metriclearn.running import (
+    Form,
+    Positive,
+    Times,
+    counted,
+    formatted,
+    needs,
+    numbers,
+    read_times,
+)
 
 PathLike = str | os.PathLike[str]
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
@@ -255,8 +264,8 @@ def write_tasks(
 ) -> list[dict[str, Any]]:
     """Make tasks for Label Studio's import, with the segments as annotations or predictions.
 
-    In a time series, segments without labels become instants at their boundaries. In sound, such
-    segments become regions with the only label of the configuration.
+    In a time series, segments without labels become instants where they touch. In sound, and with
+    gaps between them, such segments become regions with the only label of the configuration.
 
     Parameters
     ----------
@@ -282,8 +291,8 @@ def write_tasks(
     Raises
     ------
     ValueError
-        If the configuration lacks a label of the segments, or segments have no labels and the
-        configuration has several.
+        If the configuration lacks a label of the segments, segments have no labels and the
+        configuration has several, or only some segments have labels.
 
     See Also
     --------
@@ -320,10 +329,15 @@ def regions_of(
     Raises
     ------
     ValueError
-        If the configuration lacks a label of the segments, or segments have no labels and the
-        configuration has several.
+        If the configuration lacks a label of the segments, segments have no labels and the
+        configuration has several, or only some segments have labels.
     """
     wanted = {label for *_, label in segments if label}
+    if wanted and (bare := [(start, end) for start, end, label in segments if not label]):
+        raise ValueError(
+            f"Regions need a label for every segment or for none, got none from {bare[0][0]:g} to "
+            f"{bare[0][1]:g} s; label or remove {counted(len(bare), 'segment')}."
+        )
     missing = sorted(wanted - set(interface.labels))
     if missing or (not wanted and len(interface.labels) != 1):
         needed = f"the labels {missing[:5]}" if missing else "one label, for boundaries"
@@ -332,7 +346,8 @@ def regions_of(
             "rename labels."
         )
     kind = "labels" if interface.is_sound else "timeserieslabels"
-    is_instant = not wanted and not interface.is_sound
+    touch = all(before[1] == after[0] for before, after in pairwise(segments))
+    is_instant = not wanted and not interface.is_sound and touch
     spans = [(b[0], b[0], "") for b in segments[1:]] if is_instant else segments
     regions = []
     for i, (start, end, label) in enumerate(spans):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -111,12 +112,7 @@ class Viterbi(MahalanobisSegmenter):
         missing = getattr(self.view, "missing", False)
         read = read_labeled(self, X, y, segments=True, partial=True, missing=missing)
         fitted, data, truths = read
-        given = None if self.classes is None else np.array(self.classes)
-        if given is not None and (given.ndim != 1 or not np.array_equal(given, np.unique(given))):
-            raise ValueError(
-                f"{who} needs sorted classes, each once, got {shown(self.classes)}; sort them, and "
-                "the columns of the rows with them."
-            )
+        given = None if self.classes is None else _sorted(who, self.classes)
         codes, classes = read_names(who, y, data, truths, given)
         if len(classes) < 2:
             raise ValueError(
@@ -157,3 +153,15 @@ class Viterbi(MahalanobisSegmenter):
         """Return probabilities of the labels for every row, before smoothing, (T, C)."""
         data = self.read_data(X)
         return data.as_passed([softmax(self.score_.rows(one), axis=1) for one in data.arrays])
+
+
+def _sorted(who: str, classes: Any) -> NDArray:
+    """Return classes as an array, if they are sorted and each occurs once."""
+    with suppress(TypeError, ValueError):  # they have no order, or are not of one length
+        found = np.unique(classes)
+        if np.array_equal(found, np.asarray(classes)):
+            return found
+    raise ValueError(
+        f"{who} needs sorted classes, each once, got {shown(classes)}; sort them, and the columns "
+        "of the rows with them."
+    )

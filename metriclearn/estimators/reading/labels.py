@@ -127,6 +127,17 @@ def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -
     )
 
 
+def refuse_regions(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
+    """Raise a ValueError if no row is in a segment that is known."""
+    if not any(isinstance(truth, Partition) or truth.pieces.stretches for truth in truths):
+        raise ValueError(
+            f"{who} needs rows whose segments are known, such as those on both sides of a "
+            "boundary, got only regions with changes somewhere inside; label such rows (−1 "
+            "elsewhere), or pass a learner that finds the changes: "
+            "members=metriclearn.ChangePointMetricLearner()."
+        )
+
+
 def _read_labeling(
     who: str, labels: Any, place: str, partial: bool, segments: bool, length: int
 ) -> Partition | PartialPartition:

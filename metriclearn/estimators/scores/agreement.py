@@ -18,8 +18,10 @@ from metriclearn.indices.boundaries import near
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.views.plain import rows_of
+from metriclearn.views.windows import known_stretches
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,34 +267,50 @@ class BoundaryRates:
     Attributes
     ----------
     distances : array (boundaries, 1 + m)
-        Distances from boundaries of answers for labeled recordings. The first column is the
-        distance to the nearest true boundary, and there is one more for each of m predictions: the
-        distance to the nearest boundary that it has.
+        Distances from boundaries of answers in labeled stretches. The first column is the distance
+        to the nearest true boundary, and there is one more for each of m predictions: the distance
+        to the nearest boundary that it has.
     weights : array (m,)
         The weights of the predictions.
+    edges : array (boundaries,) or float
+        The distance to the nearest row without a label. By default, all rows have labels.
     """
 
     distances: NDArray[np.float64]
     weights: NDArray[np.float64]
+    edges: NDArray[np.float64] | float = np.inf
+
+    @classmethod
+    def none(cls) -> BoundaryRates:
+        """Know nothing."""
+        return cls(np.empty((0, 2)), np.ones(1))
 
     @classmethod
     def learn(
         cls,
         found: Sequence[Partition],
         answers: Sequence[Sequence[Partition]],
-        truths: Sequence[Any],
+        truths: Sequence[Partition | PartialPartition],
         weights: NDArray,
     ) -> BoundaryRates:
-        """Measure the distances in recordings all of whose labels are known."""
-        rows = [np.empty((0, 1 + len(weights)))]
+        """Measure the distances in all stretches whose labels are known."""
+        rows = [np.empty((0, 2 + len(weights)))]
         for best, some, truth in zip(found, answers, truths):
-            if isinstance(truth, Partition):
-                inner = best.change_points[:-1, None]
-                ends = [np.append(one.change_points[:-1], np.inf) for one in (truth, *some)]
+            given = [one.change_points[:-1] for one in some]
+            for start, ends in known_stretches(truth):
+                inner, stop = best.change_points[:-1], ends[-1]
+                inner = inner[(inner > start) & (inner < stop), None]
+                edges = np.array([edge for edge in (start, stop) if 0 < edge < truth.n_samples])
+                targets = [np.append(one, np.inf) for one in (edges, ends[:-1], *given)]
                 rows.append(
-                    np.array([np.abs(inner - e).min(axis=1, initial=np.inf) for e in ends]).T
+                    np.array([np.abs(inner - e).min(axis=1, initial=np.inf) for e in targets]).T
                 )
-        return cls(np.concatenate(rows), weights)
+        every = np.concatenate(rows)
+        return cls(every[:, 1:], weights, every[:, 0])
+
+    def known(self, tolerance: int) -> NDArray[np.float64]:
+        """Return the distances of boundaries for which labels tell whether they are true."""
+        return self.distances[np.broadcast_to(self.edges, len(self.distances)) > tolerance]
 
     def of(self, shares: NDArray, tolerance: int) -> NDArray[np.float64]:
         """Return the probabilities of boundaries with these shares, by a logistic regression.
@@ -300,7 +318,7 @@ class BoundaryRates:
         The regression predicts from the log odds of the shares whether a boundary is true, that is,
         has a true boundary within the tolerance.
         """
-        close = self.distances <= tolerance
+        close = self.known(tolerance) <= tolerance
         true = close[:, 0]
         if len(np.unique(true)) < 2:
             return np.full(len(shares), float(true[0]))

@@ -24,7 +24,8 @@ from metriclearn.apps.console.live import (
     table_rows,
 )
 from metriclearn.apps.label_page.signals import open_recordings
-from metriclearn.datasets import LabeledSequences, read_segments, save_segments
+from metriclearn.datasets import LabeledSequences, read_features, read_segments, save_segments
+from tests.datasets.test_files import DIALECTS
 from tests.processes import PROCESSES, run_console
 from tests.running.test_times import WRITTEN
 
@@ -213,6 +214,23 @@ def test_any_segmenter_with_a_stream() -> None:
     rows = table_rows(io.StringIO("\n".join(",".join(map(str, x)) for x in X)), ["0", "1", "2"])
     found = list(live_segments(learner, rows, max_delay=5000))
     assert found == [(a, b, "") for a, b in zip([0, *ends], ends)]
+
+
+MORE = {
+    "truth values": "t,wet,label\n0.5,TRUE,a\n1,FALSE,b\n",
+    "a column without a name": ",t,label\n0,0.5,a\n1,1.5,b\n",
+    "missing values": "t,u,label\n0.5,,a\n1,NA,b\n2,3,b\n",
+}
+
+
+@pytest.mark.parametrize("table", [*DIALECTS.values(), *MORE.values()], ids=[*DIALECTS, *MORE])
+def test_streams_read_the_rows_of_files(table: str, tmp_path: Path) -> None:
+    file = tmp_path / "new.csv"
+    file.write_bytes(table.encode())
+    frame = read_features(file, ignore=["label, in, words"])
+    stream = io.TextIOWrapper(io.BytesIO(table.encode()), encoding="utf-8")
+    rows = np.vstack(list(table_rows(stream, list(frame.columns))))
+    np.testing.assert_array_equal(rows, frame.to_numpy())
 
 
 @pytest.mark.parametrize(("rate", "deltas"), [(1.0, 1), (4.0, 2), (2.5, 0)])

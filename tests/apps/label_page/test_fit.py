@@ -1,5 +1,6 @@
 """The console learns what was labeled on the page, also boundaries between equal labels."""
 
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import metriclearn as ml
 from metriclearn.apps.console.commands import main
 from metriclearn.apps.console.live import live_segments
-from metriclearn.apps.label_page.project import Project, read_annotations
+from metriclearn.apps.label_page.project import Project, page_settings, read_annotations
 from metriclearn.datasets.annotations import read_segments
 
 RATE, SECONDS = 10.0, 60.0
@@ -70,6 +71,8 @@ def test_a_data_set_keeps_these_boundaries_where_it_is_cut(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match=r"same label are kept apart: 3 of 8 \(one 3\)"):
         data = ml.datasets.load_tables(tmp_path, RATE)
     assert [end / RATE for end in data.change_points[0]] == ENDS
+    with pytest.warns(UserWarning, match=r"between samples of label 'b' \(2\) are left out"):
+        data.without("b")
     data = data.without("unknown")
     assert [ends.tolist() for ends in data.change_points] == [[70, 130, 220, 280], [80, 150, 230]]
     assert data.select([1]).starts[0].tolist() == [150]
@@ -77,3 +80,34 @@ def test_a_data_set_keeps_these_boundaries_where_it_is_cut(tmp_path: Path) -> No
         ml.datasets.of_parts(
             "d", {"one": (np.zeros((230, 1)), np.zeros(230), np.array([230]))}, "x"
         )
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_annotations_from_which_fit_does_not_learn_are_told(tmp_path: Path, classes: bool) -> None:
+    """Boundaries beside unlabeled time, and marks that the table of segments cannot hold."""
+    for seed in (0, 1):
+        write_table(tmp_path / f"{NAMES[seed]}.csv", seed)
+    entries = annotations(5)
+    if not classes:
+        stretches = [one for one in entries if one["kind"] == "segment"]
+        for one in stretches:
+            one.update(kind="no change", label="")
+    project = Project(tmp_path, dict.fromkeys(NAMES[:2], SECONDS), settings={"rate": RATE})
+    whole = {name: read_annotations(entries, SECONDS) for name in NAMES[:2]}
+    project.change(0, whole)
+
+    def told() -> list[str]:
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always")
+            page_settings(tmp_path, "segments.csv", None)
+        return [str(one.message) for one in notes]
+
+    assert told() == []
+    more = [{"start": time, "end": time, "kind": "change"} for time in (ENDS[4], 50.0, 51.0)]
+    more.append({"start": 53.0, "end": 55.0, "kind": "one change"})
+    more.append({"start": 55.0, "end": 58.0, "kind": "no change"})
+    project.change(1, {NAMES[0]: read_annotations([*entries, *more], SECONDS)})
+    (note,) = told()
+    assert "does not learn: boundaries beside unlabeled time (3), 'one change' (1)" in note
+    assert ("'no change' (1)" in note) == classes
+    assert note.endswith("label the time on both sides of boundaries.")

@@ -167,18 +167,20 @@ def test_what_cannot_be_read_gives_one_sentence(given: Any, sentence: str) -> No
         ('<View><Image name="i" value="$i"/></View>', "Fly", "", "TimeSeries, or Labels"),
         (SOUND, "Fly", "", r"needs the labels \['Fly'\], got \['speech', 'music'\]"),
         (SOUND, "", "", "needs one label, for boundaries"),
+        (SOUND, None, "", "Regions need a label for every segment or for none, got none from 1 to"),
         (STAMPED, "Fly", "", "'one' has no table"),
         (STAMPED, "Fly", "stamp,a,b\n2020,1,2\n", "needs the time column 'time'"),
         (STAMPED, "Fly", "time,a,b\nnoon,1,2\n", "needs time stamps of the format"),
     ],
 )
 def test_configurations_that_do_not_fit_give_one_sentence(
-    config: str, label: str, table: str, sentence: str, tmp_path: Path
+    config: str, label: str | None, table: str, sentence: str, tmp_path: Path
 ) -> None:
     if table:
         (tmp_path / "one.csv").write_text(table)
+    rows = [(0.0, 1.0, "music"), (1.0, 2.0, "")] if label is None else [(0.0, 1.0, label)]
     with pytest.raises(ValueError, match=sentence):
-        write_tasks({"one": [(0.0, 1.0, label)]}, config, folder=tmp_path)
+        write_tasks({"one": rows}, config, folder=tmp_path)
 
 
 TIMES = {
@@ -217,8 +219,9 @@ def test_tasks_come_back_at_their_samples(kind: str, rate: int, tmp_path: Path) 
     (tmp_path / "one.csv").write_text(rows)
     for n_ends in (3, 120):
         ends = np.unique(random.integers(1, 36000 * rate, n_ends)).tolist()
+        names = random.choice(labels, len(ends))  # neighbors may be equal
         spans = [
-            (a / rate, b / rate, labels[i % 2]) for i, (a, b) in enumerate(pairwise([0, *ends]))
+            (a / rate, b / rate, str(name)) for (a, b), name in zip(pairwise([0, *ends]), names)
         ]
         options = {"folder": tmp_path, "rate": rate}
         file = tmp_path / "tasks.json"
@@ -424,6 +427,31 @@ def test_a_task_with_one_label_keeps_it(tmp_path: Path, truths: Any) -> None:
     assert model.labels_ == ["Run", "Walk"]
     (prediction,) = backend.predict(asked(3, STAMPED)["tasks"], STAMPED, 7)
     assert {one["value"]["timeserieslabels"][0] for one in prediction["result"]} == {"Run", "Walk"}
+
+
+@pytest.mark.parametrize("labels", ["Run Run Walk Walk", "Run Run Run Run", "instants"])
+def test_boundaries_between_equal_labels_are_learned(
+    labels: str, tmp_path: Path, truths: Any
+) -> None:
+    """They come back in predictions, between regions and as instants."""
+    config = STAMPED if "Walk" in labels else STAMPED.replace('<Label value="Walk"/>', "")
+    project, backend = {"id": 7, "label_config": config}, Backend(tmp_path)
+    spans = [
+        [(a, a, "Run") for a, *_ in truth[1:]]
+        if labels == "instants"
+        else [(a, b, name) for (a, b, _), name in zip(truth, labels.split())]
+        for truth in truths
+    ]
+    for i in range(3):
+        answer = backend.fit("ANNOTATION_CREATED", submitted(i, spans[i], project))
+    assert answer["tasks"] == 3
+    (prediction,) = backend.predict(asked(3, config)["tasks"], config, 7)
+    found = [one["value"] for one in prediction["result"]]
+    if "Walk" in labels:  # names cannot be told from these rows, but boundaries can
+        assert [(v["start"], v["end"]) for v in found] == [(a, b) for a, b, _ in truths[3]]
+    else:  # a single label names nothing, so boundaries are predicted
+        cuts = [a for a, *_ in truths[3][1:]]
+        assert [(v["start"], v["end"], v["instant"]) for v in found] == [(a, a, True) for a in cuts]
 
 
 def test_a_model_that_is_replaced_meanwhile_still_predicts(
