@@ -49,6 +49,7 @@ def in_words(model: Any) -> dict[str, str]:
         "features": f"{kind}, {counted(len(weights), 'column')}, "
         f"{counted(model.rows_per_second, 'row')} per second",
         **({"rests on": _evidence(model)} if model.n_groups_ else {}),
+        **({"segments expected": _expected(model)} if model.expected_length_ else {}),
         "boundaries found": found,
         "validation loss": loss,
         "learner": _learner(model),
@@ -76,6 +77,18 @@ def _evidence(model: Any) -> str:
         f"{text}. From {counted(n, 'group')} nobody can know how others differ; label recordings "
         f"of {_SOME_GROUPS} groups or more."
     )
+
+
+def _expected(model: Any) -> str:
+    """Tell how long segments are according to labeled stretches, and how well this is known."""
+    usual, least, most = (f"{one:.3g}" for one in model.expected_length_)
+    text = f"of {usual} s on average, between {least} and {most} s with a probability of 90 %"
+    stated = (
+        ""
+        if model.segment_length is None
+        else f", with the stated length of {model.segment_length:g} s"
+    )
+    return f"{text}, by the labeled stretches{stated}"
 
 
 def _learner(model: Any) -> str:

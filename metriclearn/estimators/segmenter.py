@@ -22,6 +22,7 @@ from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
 from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.reading.given import (
     Given,
@@ -87,7 +88,9 @@ class Segmenter(AgreementSegmenter):
     of a member share one penalty, which is tuned on all recordings left out. The penalty is tuned
     twice: once in the unit of the data, and once in units of the variance of each recording. Few
     recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
-    each tuned penalty. For a new recording, N_j is the prediction of model j. The best compromise
+    each tuned penalty. Where recordings are only partly labeled, it predicts with the tuned
+    penalty, with the one that finds as many boundaries in unlabeled rows as labels let us expect,
+    and with their geometric mean. For a new recording, N_j is the prediction of model j. The best compromise
     between all predictions is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F − c K.
@@ -146,6 +149,9 @@ class Segmenter(AgreementSegmenter):
         β, which is added to ‖M − N_j‖² for every sample whose name differs from the name that model
         j predicts. With 0, names do not move boundaries: each segment gets the name with the most
         votes.
+    segment_length : float, optional
+        The usual length of a segment in seconds. Where recordings are only partly labeled, it
+        counts as ten more labeled boundaries.
     for_streams : bool
         Use only penalties in the unit of the data, because the variance of a recording is not known
         before its end. :meth:`stream` then works if all members can follow a stream.
@@ -180,6 +186,9 @@ class Segmenter(AgreementSegmenter):
     missing_ : mapping of str to str
         For each family of members that is left out, why: the error of a fit, or there was no time.
         Of the default, a family is left out if a fit fails.
+    expected_length_ : tuple of three floats, or None
+        With partial labels, the mean length of segments in seconds that labels let us expect, and
+        the ends of its 90 % credible interval.
     n_groups_, n_segments_ : int
         The groups and the labeled segments on which members were compared. From fewer than four
         groups, nobody can know how others differ.
@@ -229,6 +238,7 @@ class Segmenter(AgreementSegmenter):
     n_folds: Annotated[int, Whole(2)] = 4
     seconds: Annotated[float | None, OneOf(None, Positive())] = None
     name_loss: Annotated[float, Real()] = 0.0
+    segment_length: Annotated[float | None, OneOf(None, Positive())] = None
     for_streams: Annotated[bool, OneOf(True, False)] = False
     tolerance: Annotated[float | None, OneOf(None, Positive())] = None
     n_jobs: Jobs = None
@@ -247,6 +257,7 @@ class Segmenter(AgreementSegmenter):
     divides_equal_ = False
     missing_ = cast("Mapping[str, str]", MappingProxyType({}))
     n_groups_ = n_segments_ = 0
+    expected_length_ = cast("tuple[float, float, float] | None", None)
 
     def fit(
         self,
@@ -289,6 +300,11 @@ class Segmenter(AgreementSegmenter):
         used = given.used
         fitted.n_groups_ = len(np.unique(given.groups[used]))
         fitted.n_segments_ = sum(count_segments(given.truths[i]) for i in used)
+        known = [given.truths[i] for i in used]
+        if not all(isinstance(truth, Partition) for truth in known):
+            rate = BoundaryRate.of(known, given.segment_length)
+            lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
+            fitted.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
         divided: Given | None = given
         if fitted.n_groups_ < 2:
             divided = given.divided(self.n_folds)
@@ -325,6 +341,8 @@ class Segmenter(AgreementSegmenter):
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)
+        if self.segment_length is not None:
+            given = given._replace(segment_length=self.segment_length * self.rows_per_second)
         return given
 
     def _note_one_group(self, n: int, divided: Given | None) -> None:
@@ -473,6 +491,7 @@ class Segmenter(AgreementSegmenter):
         self.shares_, self.trained_on_ = [], []
         self.left_out_, self.missing_ = {}, {}
         self.n_groups_ = self.n_segments_ = 0
+        self.expected_length_ = None
         self.rates_ = BoundaryRates.none()
 
     @property

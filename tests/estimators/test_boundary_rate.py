@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import gamma
 
 from metriclearn import PartialPartition, Partition
-from metriclearn.estimators.selection.boundary_rate import BoundaryRate
+from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
 
 
 def labeled(T: int, *stretches: tuple[int, int, tuple[int, ...]]) -> PartialPartition:

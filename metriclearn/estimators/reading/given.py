@@ -53,6 +53,8 @@ class Given(NamedTuple):
         The names of all samples as codes, −1 where unknown; None if labels are not names.
     classes : array (C,), optional
         The sorted names; the code c stands for ``classes[c]``.
+    segment_length : float, optional
+        The usual number of rows of a segment, if it was stated.
     """
 
     data: DataSets
@@ -62,6 +64,7 @@ class Given(NamedTuple):
     recordings: list[str] | None = None
     codes: list[NDArray] | None = None
     classes: NDArray | None = None
+    segment_length: float | None = None
 
     @property
     def known(self) -> Labels:

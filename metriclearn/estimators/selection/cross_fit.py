@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
+from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
 from metriclearn.estimators.reading.given import Given, count_segments, read_given
 from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import labeled_forms
-from metriclearn.estimators.selection.boundary_rate import BoundaryRate
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.stacking import (
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
     towards : float
         With partial labels, how far to go, from 0 to 1 and in logarithms, from the tuned penalty to
         the one that finds as many boundaries in unlabeled rows as labels let us expect, see
-        :class:`~metriclearn.estimators.selection.boundary_rate.BoundaryRate`.
+        :class:`~metriclearn.estimators.penalties.boundary_rate.BoundaryRate`.
     """
 
     tuned_on: str | None = None
@@ -134,6 +134,8 @@ class CrossFit:
         The names of all samples as codes, −1 where unknown.
     seconds : list of float
         Processor time of all fits of each member. The first member with a view pays for this view.
+    segment_length : float, optional
+        The usual number of rows of a segment, if it was stated.
 
     See Also
     --------
@@ -164,6 +166,7 @@ class CrossFit:
     views: tuple[PartViews, ...] = ()
     codes: Sequence[NDArray] | None = None
     seconds: tuple[float, ...] = ()
+    segment_length: float | None = None
 
     @classmethod
     def of(
@@ -177,7 +180,8 @@ class CrossFit:
         """Make a table of members with the same view, which have been fitted to all parts."""
         shared = () if views is None else (views,) * len(members)
         known = given.labels, models, given.truths, KnownLoss().squared_norm, given.classes
-        return cls(members, parts, given.data, *known, views=shared, codes=given.codes)
+        table = cls(members, parts, given.data, *known, views=shared, codes=given.codes)
+        return replace(table, segment_length=given.segment_length)
 
     @classmethod
     def of_models(
@@ -311,7 +315,8 @@ class CrossFit:
         hidden_rows = sum(np.count_nonzero(some[1:]) for some in hidden)
         if not self.is_partial or not hidden_rows:
             return tuned, tuned
-        expected = hidden_rows * BoundaryRate.of(truths).quantile(0.5)
+        rate = BoundaryRate.of(truths, self.segment_length)
+        expected = hidden_rows * rate.quantile(0.5)
         return tuned, matched_penalty(forms, hidden, expected, scores[0].min_size)
 
     @property

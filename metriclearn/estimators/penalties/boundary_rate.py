@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.selection.stacking import needing_a_change
+from metriclearn.estimators.reading.given import needing_a_change
 from metriclearn.problem.partition import Partition
 from metriclearn.views.windows import known_stretches
 
 _GRID = 2000
+_STATED = 10  # labeled boundaries that a stated length of segments counts for
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,12 @@ class BoundaryRate:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, truths: Sequence[Any]) -> Self:
-        """Compute the distribution that labels leave. A recording that is labeled as a whole was
-        not picked."""
+    def of(cls, truths: Sequence[Any], length: float | None = None) -> Self:
+        """Compute the distribution that labels leave.
+
+        A recording that is labeled as a whole was not picked. ``length``, the usual number of rows
+        of a segment if somebody states it, counts as ten more labeled boundaries.
+        """
         rows, counts, picked = [], [], []
         for truth in truths:
             pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in known_stretches(truth)]
@@ -58,6 +62,8 @@ class BoundaryRate:
         if not rows:
             raise ValueError("BoundaryRate needs a labeled stretch, got none; label one.")
         total, n = float(sum(rows)), sum(counts)
+        if length is not None:
+            n, total = n + _STATED, total + _STATED * length
         rates = np.geomspace(1e-4, 10.0 * (n + 1.0), _GRID) / total
         logs = (n + 0.5) * np.log(rates) - rates * total  # r^(−1/2) dr = r^(1/2) d log r
         chosen = np.array(rows)[picked]
