@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.selection.stacking import needing_a_change
+from metriclearn.estimators.reading.given import needing_a_change
 from metriclearn.problem.partition import Partition
 from metriclearn.views.windows import known_stretches
 
