@@ -28,7 +28,7 @@ from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenal
 from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
 from .estimators.segmenter import Segmenter as Segmenter
 from .estimators.selection.regularization_path import regularization_path as regularization_path
-from .estimators.selection.suggest import suggest as suggest
+from .estimators.suggestions import suggest as suggest
 from .problem.partial_labels import PartialPartition as PartialPartition
 from .problem.partition import Partition as Partition
 from .problem.regions import Region as Region

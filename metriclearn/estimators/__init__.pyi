@@ -25,6 +25,6 @@ from .selection.cross_fit import CrossFit as CrossFit
 from .selection.families import default_members as default_members
 from .selection.parts import Member as Member
 from .selection.regularization_path import regularization_path as regularization_path
-from .selection.suggest import Suggestion as Suggestion
-from .selection.suggest import labeled_stretches as labeled_stretches
-from .selection.suggest import suggest as suggest
+from .suggestions import Suggestion as Suggestion
+from .suggestions import labeled_stretches as labeled_stretches
+from .suggestions import suggest as suggest

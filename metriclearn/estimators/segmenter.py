@@ -90,8 +90,8 @@ class Segmenter(AgreementSegmenter):
     recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
     each tuned penalty. Where recordings are only partly labeled, it predicts with the tuned
     penalty, with the one that finds as many boundaries in unlabeled rows as labels let us expect,
-    and with their geometric mean. For a new recording, N_j is the prediction of model j. The best compromise
-    between all predictions is
+    and with their geometric mean. For a new recording, N_j is the prediction of model j. The best
+    compromise between all predictions is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F − c K.
 
@@ -297,18 +297,11 @@ class Segmenter(AgreementSegmenter):
                 stacklevel=2,
             )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
-        used = given.used
-        fitted.n_groups_ = len(np.unique(given.groups[used]))
-        fitted.n_segments_ = sum(count_segments(given.truths[i]) for i in used)
-        known = [given.truths[i] for i in used]
-        if not all(isinstance(truth, Partition) for truth in known):
-            rate = BoundaryRate.of(known, given.segment_length)
-            lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
-            fitted.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
+        fitted._know_training(given)
         divided: Given | None = given
         if fitted.n_groups_ < 2:
             divided = given.divided(self.n_folds)
-            fitted._note_one_group(len(used), divided)
+            fitted._note_one_group(len(given.used), divided)
             if self.names and divided is not None and divided.classes is None:
                 raise ValueError(
                     f"{type(self).__name__} needs names=None for a single recording in which "
@@ -318,10 +311,7 @@ class Segmenter(AgreementSegmenter):
             fitted._fit_alone(given)
         else:
             fitted._fit_parts(divided)
-        if fitted.classes_ is None and self.names is not False:
-            fitted.row_names_ = RowNames.of_classes(
-                given.data.arrays, given.labels, numbered=given.recordings is None
-            )
+        fitted._name_rows(given)
         fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
         if not varies.all():
             note_constant(fitted, varies)
@@ -336,14 +326,30 @@ class Segmenter(AgreementSegmenter):
         X = read_files(who, X, self.extractor)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
-        names = given.recordings or map(str, range(len(given.truths)))
-        self.trained_on_ = list(dict.fromkeys(names))
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)
         if self.segment_length is not None:
             given = given._replace(segment_length=self.segment_length * self.rows_per_second)
         return given
+
+    def _know_training(self, given: Given) -> None:
+        """Keep the names of recordings, and count groups and segments that teach something."""
+        names = given.recordings or map(str, range(len(given.truths)))
+        self.trained_on_ = list(dict.fromkeys(names))
+        known = [given.truths[i] for i in given.used]
+        self.n_groups_ = len(np.unique(given.groups[given.used]))
+        self.n_segments_ = sum(map(count_segments, known))
+        if not all(isinstance(truth, Partition) for truth in known):
+            rate = BoundaryRate.of(known, given.segment_length)
+            lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
+            self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
+
+    def _name_rows(self, given: Given) -> None:
+        """Learn to name segments if labels are classes, but no member predicts names."""
+        if self.classes_ is None and self.names is not False:
+            known = given.data.arrays, given.labels
+            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
 
     def _note_one_group(self, n: int, divided: Given | None) -> None:
         """Warn that nothing is known about other groups."""
@@ -402,10 +408,10 @@ class Segmenter(AgreementSegmenter):
             self.agreement_ = Agreement(
                 *one, None if table.classes is None else score.classes, loss
             )
-            self.left_out_, answers = table.answers[c], (table.answers[c],)
+            self.left_out_ = table.answers[c]
             self._keep_one(table, member, score)
             self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
-            self._know(table, given.truths, answers, np.ones(1))
+            self._know_table(table, [table.answers[c]], np.ones(1))
         else:
             self._combine(table, loss)
         self._note_missing(table)
@@ -416,7 +422,7 @@ class Segmenter(AgreementSegmenter):
         uniform = self.combine == "uniform"
         self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
         self.shares_ = shares_of_families(table, weights)
-        self._know(table, table.truths, table.answers, weights)
+        self._know_table(table, table.answers, weights)
 
     def _note_missing(self, table: CrossFit) -> None:
         """Keep, and warn, which families of members are left out, and why."""
@@ -429,9 +435,7 @@ class Segmenter(AgreementSegmenter):
                 stacklevel=4,
             )
 
-    def _know(
-        self, table: CrossFit, truths: Sequence[Any], answers: Sequence[Any], weights: NDArray
-    ) -> None:
+    def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
         views = tuple(one.without_data() for one in table.views)
         # no arrays of the caller
@@ -440,7 +444,7 @@ class Segmenter(AgreementSegmenter):
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
             [[answer[i] for answer in answers] for i in known],
-            [truths[i] for i in known],
+            [table.truths[i] for i in known],
             weights,
         )
 
@@ -472,16 +476,14 @@ class Segmenter(AgreementSegmenter):
         check_parameters(made)
         OneOf("consensus", "uniform").check(cls.__name__, "combine", made.combine)
         OneOf(None, remedy="; give it to the models").check(cls.__name__, "view", made.view)
-        table = CrossFit.of_models(cls.__name__, members, X, y, left_out, made.names)
         made._begin()
-        keep_features(made, table.data)
+        given = read_given(cls.__name__, X, y, names=made.names)
+        keep_features(made, given.data)
+        table = CrossFit.of_models(cls.__name__, members, given, left_out)
         units = (None,) if made.for_streams else (None, "variance")
         made._combine(table.with_rules(consensus_rules(units)), float(made.name_loss))
-        made.n_groups_ = len(np.unique(table.parts.groups))
-        made.n_segments_ = sum(map(count_segments, table.truths))
-        made.trained_on_ = list(map(str, range(len(table.truths))))
-        if made.classes_ is None and made.names is not False:
-            made.row_names_ = RowNames.of_classes(table.data.arrays, table.labels, numbered=True)
+        made._know_training(given)
+        made._name_rows(given)
         return made
 
     def _begin(self) -> None:

@@ -184,21 +184,16 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Segmentations:
         """The task for sequences: every run of equal labels is a segment."""
-        return Segmentations(**self.settings)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The parameters of the task."""
         shared = ("metric", "penalty", "loss_scale", "standardize", "min_size", "oracle")
-        return {
-            "who": type(self).__name__,
-            "count_is_given": self.n_segments == "given",
-            "completes": (False, "n_segments=None"),
-            "first": self.alternation.start,
-            "one_is_few": True,
-            "missing": getattr(self.view, "missing", False),
+        return Segmentations(
+            who=type(self).__name__,
+            count_is_given=self.n_segments == "given",
+            completes=(False, "n_segments=None"),
+            first=self.alternation.start,
+            one_is_few=True,
+            missing=getattr(self.view, "missing", False),
             **{name: getattr(self, name) for name in shared},
-        }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

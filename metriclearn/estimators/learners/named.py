@@ -122,9 +122,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose, view
     @property
     def task(self) -> NamedSegmentations:
         """The task for sequences: a run of equal labels is a segment with this label as name."""
-        shared = ("emissions", "name_loss", "transitions")
-        settings = {name: getattr(self, name) for name in shared}
-        return NamedSegmentations(**self.settings, **settings)
+        own = {name: getattr(self, name) for name in ("emissions", "name_loss", "transitions")}
+        return NamedSegmentations(**vars(super().task), **own)
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
         """Calibrate probabilities of change-points and names on labeled data.

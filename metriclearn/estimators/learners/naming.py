@@ -35,7 +35,7 @@ class RowNames:
 
     @classmethod
     def of_classes(
-        cls, arrays: Sequence[NDArray], labelings: Sequence[Any], *, numbered: bool
+        cls, arrays: Sequence[NDArray], labelings: Sequence[Any], numbered: bool
     ) -> Self | None:
         """Learn to name segments, if the labels of recordings are classes.
 
@@ -65,7 +65,7 @@ class RowNames:
             warnings.warn(
                 f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
                 "differ by spaces or capitals only; write them alike if they are one.",
-                stacklevel=4,
+                stacklevel=5,
             )
         scaled = StandardWindows.of(0, arrays)
         rows = np.vstack([scaled.transform(X)[k] for X, k in zip(arrays, known)])

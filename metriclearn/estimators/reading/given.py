@@ -20,7 +20,6 @@ from metriclearn.estimators.reading.labels import (
     read_labelings,
     read_names,
     sample_labels,
-    with_starts,
 )
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
@@ -121,13 +120,18 @@ class Given(NamedTuple):
 
     def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
         """Return the labels of some recordings on kept rows, with their names if they have any."""
-        found = []
+        found: list[Any] = []
         for i, rows in zip(places, kept):
-            names = sample_labels(self.labels[i], len(self.data.arrays[i]))
-            truth = restriction(self.truths[i], rows)
-            found.append(
-                truth if names is None else with_starts(self.labels[i], names[rows], truth)
-            )
+            labels, truth = self.labels[i], restriction(self.truths[i], rows)
+            if (names := sample_labels(labels, len(self.data.arrays[i]))) is None:
+                found.append(truth)
+                continue
+            found.append(names[rows])
+            whole = truth if isinstance(truth, Partition) else truth.segmentation()
+            if isinstance(labels, LabeledPartition) and whole is not None:
+                # the names do not tell boundaries between segments of one name
+                ends = whole.change_points
+                found[-1] = LabeledPartition(ends, names[rows][ends - 1])
         return found
 
     def divided(self, n_parts: int) -> Self | None:

@@ -313,14 +313,6 @@ def sample_labels(labeling: Any, length: int) -> NDArray | None:
     return values if len(values) == length else None
 
 
-def with_starts(labeling: Any, names: NDArray, truth: Any) -> Any:
-    """Return the names of kept rows, with the boundaries that only the labeling could tell."""
-    whole = truth if isinstance(truth, Partition) else truth.segmentation()
-    if whole is None or not isinstance(labeling, LabeledPartition):
-        return names
-    return LabeledPartition(whole.change_points, names[whole.change_points - 1])
-
-
 def read_names(
     who: str, y: Any, data: DataSets, truths: Sequence[Any], classes: NDArray | None = None
 ) -> tuple[list[NDArray[np.int64]], NDArray]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
-from metriclearn.estimators.reading.given import Given, count_segments, read_given
+from metriclearn.estimators.reading.given import Given, count_segments
 from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import labeled_forms
@@ -188,13 +188,10 @@ class CrossFit:
         cls,
         who: str,
         members: Mapping[str, Sequence[Sequence[Any]]],
-        X: Any,
-        y: Any,
+        given: Given,
         left_out: Sequence[NDArray],
-        names: bool | None = None,
     ) -> Self:
         """Make a table of models that have already been fitted, see ``Segmenter.of_models``."""
-        given = read_given(who, X, y, names=names)
         _FITTED.check(who, "members", members)
         folds = _read_folds(who, left_out, len(given.truths))
         sizes = {len(row) for family in members.values() for row in family}
