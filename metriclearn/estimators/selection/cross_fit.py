@@ -318,8 +318,9 @@ class CrossFit:
 
     @property
     def is_partial(self) -> bool:
-        """Whether some recording is only partly labeled."""
-        return not all(isinstance(truth, Partition) for truth in self.truths)
+        """Whether some recording that is used is only partly labeled."""
+        *_, used = self.parts
+        return not all(isinstance(self.truths[i], Partition) for i in used)
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
