@@ -28,6 +28,7 @@ from metriclearn.estimators.reading.given import (
     Given,
     count_segments,
     front_view,
+    is_whole,
     read_files,
     read_given,
 )
@@ -340,7 +341,7 @@ class Segmenter(AgreementSegmenter):
         known = [given.truths[i] for i in given.used]
         self.n_groups_ = len(np.unique(given.groups[given.used]))
         self.n_segments_ = sum(map(count_segments, known))
-        if not all(isinstance(truth, Partition) for truth in known):
+        if not all(map(is_whole, known)):
             rate = BoundaryRate.of(known, given.segment_length)
             lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
             self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.reading.given import needing_a_change
-from metriclearn.problem.partition import Partition
+from metriclearn.estimators.reading.given import is_whole, needing_a_change
 from metriclearn.views.windows import known_stretches
 
 _GRID = 2000
@@ -56,9 +55,7 @@ class BoundaryRate:
             pairs += [(one.stop - one.start, one.kind.fewest) for one in needing_a_change(truth)]
             rows += [size for size, _ in pairs]
             counts += [count for _, count in pairs]
-            picked += [
-                not isinstance(truth, Partition) and size < truth.n_samples for size, _ in pairs
-            ]
+            picked += [not is_whole(truth)] * len(pairs)
         if not rows:
             raise ValueError("BoundaryRate needs a labeled stretch, got none; label one.")
         total, n = float(sum(rows)), sum(counts)

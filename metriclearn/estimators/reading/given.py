@@ -279,6 +279,11 @@ def front_view(who: str, view: Any, data: DataSets) -> Any:
     return LeaveOut()
 
 
+def is_whole(truth: Any) -> bool:
+    """Tell whether all samples of a recording are labeled."""
+    return isinstance(truth, Partition) or truth.segmentation() is not None
+
+
 def needing_a_change(truth: Any) -> list[Region]:
     """Return the annotated regions that need a change at an unknown position."""
     regions = [] if isinstance(truth, Partition) else truth.pieces.regions

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
-from metriclearn.estimators.reading.given import Given, count_segments
+from metriclearn.estimators.reading.given import Given, count_segments, is_whole
 from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import labeled_forms
@@ -320,7 +320,7 @@ class CrossFit:
     def is_partial(self) -> bool:
         """Whether some recording that is used is only partly labeled."""
         *_, used = self.parts
-        return not all(isinstance(self.truths[i], Partition) for i in used)
+        return not all(is_whole(self.truths[i]) for i in used)
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
