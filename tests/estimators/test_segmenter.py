@@ -314,6 +314,42 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
         consensus.boundary_probabilities(DATA.sequences, tolerance=60)
 
 
+def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() -> None:
+    """A quarter of each recording is labeled, so three quarters tell nothing but their rows."""
+    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    X, y = DATA.sequences[:6], DATA.labels[:6]
+    few = [np.where(np.arange(len(one)) < 40, one, -1) for one in y]
+    fitted = ml.Segmenter(members, n_folds=3, verbose=False).fit(X, few)
+    rules = [one.rule for one in fitted.cross_fit_.candidates]
+    assert [rule.towards for rule in rules if rule.unit is None] == [0.0, 0.5, 1.0]
+    tuned, both, rate = (
+        one.scores[0].penalty for one in fitted.cross_fit_.candidates if one.rule.unit is None
+    )
+    assert both == pytest.approx(np.sqrt(tuned * rate))
+    # "by the labeled rate" finds as many boundaries in unlabeled rows, or fewer where numbers jump
+    scores = next(one for one in fitted.cross_fit_.candidates if one.rule.towards == 1.0).scores
+    parts = fitted.cross_fit_.parts.left_out
+    ends = [score.segment(X[i]).change_points for score, some in zip(scores, parts) for i in some]
+    hidden = sum(np.count_nonzero((one >= 40) & (one < len(X[0]))) for one in ends)
+    usual, least, most = fitted.expected_length_
+    assert least < usual < most
+    expected = sum(len(x) - 40 for x in X) / usual
+    assert 0.7 * expected <= hidden <= expected + 0.5
+    assert "between" in fitted.summary()["segments expected"]
+    # A length that is stated counts as ten more boundaries
+    long = ml.Segmenter(members, n_folds=3, verbose=False, segment_length=500).fit(X, few)
+    assert long.expected_length_[0] > 2 * usual
+    assert "stated" in long.summary()["segments expected"]
+    whole = ml.Segmenter(members, n_folds=3, verbose=False, segment_length=500).fit(X, y)
+    assert whole.expected_length_ is None
+    np.testing.assert_array_equal(
+        whole.agreement_.weights,
+        ml.Segmenter(members, n_folds=3, verbose=False).fit(X, y).agreement_.weights,
+    )
+    with assert_refused("Segmenter needs segment_length"):
+        ml.Segmenter(members, segment_length=0).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("parameters", "data", "message"),
     [
