@@ -143,10 +143,19 @@ class Chain(_Composed):
         return getattr(self.views[0], "missing", False)
 
     @property
+    def running(self) -> bool:
+        """Whether rows are running sums: those of the last view."""
+        return bool(getattr(self.views[-1], "running", False))
+
+    @property
     def reach(self) -> tuple[int, int] | None:
-        """The sum of the reaches of the views; None if that of one is None."""
-        reaches = [view.reach for view in getattr(self, "views_", self.views)]
-        return None if None in reaches else (sum(r[0] for r in reaches), sum(r[1] for r in reaches))
+        """The sum of the reaches of the views; None if that of one is None, or if a view reads the
+        running sums of another."""
+        *first, last = getattr(self, "views_", self.views)
+        reaches = [view.reach for view in (*first, last)]
+        if None in reaches or any(getattr(view, "running", False) for view in first):
+            return None
+        return sum(r[0] for r in reaches), sum(r[1] for r in reaches)
 
     @property
     def matrix_(self) -> NDArray[np.float64]:
@@ -225,10 +234,19 @@ class Union(_Composed):
         return all(getattr(view, "missing", False) for view in self.views)
 
     @property
+    def running(self) -> bool:
+        """Whether rows are running sums: if those of all views are."""
+        return all(getattr(view, "running", False) for view in self.views)
+
+    @property
     def reach(self) -> tuple[int, int] | None:
-        """The largest reach of the views; None if that of one is None."""
+        """The largest reach of the views; None if that of one is None, or if only some are running
+        sums."""
         reaches = [view.reach for view in getattr(self, "views_", self.views)]
-        return None if None in reaches else (max(r[0] for r in reaches), max(r[1] for r in reaches))
+        mixed = len({bool(getattr(view, "running", False)) for view in self.views}) > 1
+        if None in reaches or mixed:
+            return None
+        return max(r[0] for r in reaches), max(r[1] for r in reaches)
 
     @property
     def matrix_(self) -> NDArray[np.float64]:

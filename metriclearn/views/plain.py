@@ -114,6 +114,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     # Whether recordings may contain NaN.
     missing: ClassVar[bool] = False
+    # Whether rows are sums over all rows so far; ``reach`` is then that of their increases.
+    running: ClassVar[bool] = False
     # Whether training rows must come from a view fitted without the group of the recording.
     held_out: ClassVar[bool] = False
     n_features_in_: int

@@ -351,11 +351,19 @@ class ExpectedBoundaries(HeldOutView):
     (600, 1)
     """
 
-    reach = None
+    running: ClassVar[bool] = True
 
     classifier: Classifier = None
     n_folds: Annotated[int, Whole(1)] = 5
     every: Every = 1
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """The rows that the increase of the sum at a row depends on; None before the fit."""
+        if not hasattr(self, "widths_"):
+            return None
+        most = int(max(self.widths_))
+        return most, most - 1
 
     def prepare(self, arrays: list[NDArray], y: Any) -> list[NDArray[np.int64]]:
         """Choose widths by the lengths of segments, and return where boundaries are near."""

@@ -32,6 +32,9 @@ VIEWS: dict[str, Any] = {
     "Columns": views.Columns(1, 3),
     "Each": views.Each(PCA(2)),
     "ExpectedBoundaries": views.ExpectedBoundaries(LOGISTIC, n_folds=3),
+    "ExpectedBoundaries in a running scale": Chain(
+        [OwnScale(9), views.ExpectedBoundaries(LOGISTIC, n_folds=3)]
+    ),
     "Fill": Fill(),
     "Fill, short gaps": Fill(longest=3),
     "HermiteMoments": views.HermiteMoments(2),
@@ -82,6 +85,11 @@ def fitted(view: Any) -> Any:
     return clone(view).fit(data_of(view), LABELS, GROUPS)
 
 
+def increases(view: Any, rows: NDArray) -> NDArray:
+    """Rows, or the increases of running sums, which alone depend on the rows in reach."""
+    return np.diff(rows, axis=0, prepend=0.0) if getattr(view, "running", False) else rows
+
+
 def kept(view: Any, x: NDArray) -> NDArray:
     return view.kept([x])[0] if hasattr(view, "kept") else np.arange(len(x))
 
@@ -90,7 +98,7 @@ def kept(view: Any, x: NDArray) -> NDArray:
 def test_chunks_with_the_rows_in_reach_give_the_rows_of_the_batch(view: Any) -> None:
     view = fitted(view)
     x = data_of(view)[0]
-    (batch,), places = view.transform([x]), kept(view, x)
+    batch, places = increases(view, view.transform(x)), kept(view, x)
     assert len(batch) == len(places)
     if view.reach is None:
         return
@@ -98,7 +106,7 @@ def test_chunks_with_the_rows_in_reach_give_the_rows_of_the_batch(view: Any) -> 
     for start in range(0, len(x), 9):
         low, stop = max(0, start - before), min(len(x), start + 9)
         chunk = x[low : min(len(x), stop + after)]
-        (rows,), numbers = view.transform([chunk]), kept(view, chunk) + low
+        rows, numbers = increases(view, view.transform(chunk)), kept(view, chunk) + low
         here, there = (start <= numbers) & (numbers < stop), (start <= places) & (places < stop)
         np.testing.assert_array_equal(numbers[here], places[there])
         np.testing.assert_allclose(rows[here], batch[there], rtol=1e-9, atol=1e-12)
@@ -111,7 +119,7 @@ def test_a_changed_row_changes_the_rows_in_reach_and_no_others(view: Any) -> Non
     other, t = x.copy(), 26
     other[t] += 50.0
     places = kept(view, x)
-    (rows,), (changed,) = view.transform([x]), view.transform([other])
+    rows, changed = (increases(view, view.transform(one)) for one in (x, other))
     touched = places[(rows != changed).any(axis=1)]
     assert len(touched)
     if view.reach is None:
@@ -120,7 +128,8 @@ def test_a_changed_row_changes_the_rows_in_reach_and_no_others(view: Any) -> Non
     before, after = view.reach
     assert t - after <= touched.min()
     assert touched.max() <= t + before
-    if not reads_gaps(view) and not isinstance(view, views.SlidingMoments):
+    sums = getattr(view, "running", False)  # which round small increases away
+    if not reads_gaps(view) and not isinstance(view, views.SlidingMoments) and not sums:
         assert (touched.min(), touched.max()) == (t - after, t + before)
 
 

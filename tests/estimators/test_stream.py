@@ -309,6 +309,30 @@ def test_viterbi() -> None:
         assert np.repeat(names, np.diff([0, *ends])).tolist() == model.predict(x).tolist()
 
 
+@pytest.mark.parametrize("scale", [None, 30])
+def test_running_sums_go_on_from_chunk_to_chunk(scale, tmp_path) -> None:
+    """The expected number of boundaries so far, of rows in one scale or in that of a window."""
+    rng = np.random.default_rng(6)
+    ends = [np.sort(rng.choice(np.arange(10, 190, 9), 6, replace=False)) for _ in range(6)]
+    labels = [np.searchsorted(cuts, np.arange(200), side="right") for cuts in ends]
+    X = [rng.normal(size=(200, 2)) + rng.normal(size=(7, 2))[one] * 3 for one in labels]
+    view = ml.views.ExpectedBoundaries(LogisticRegression(), n_folds=3)
+    view = view if scale is None else ml.views.Chain([ml.views.OwnScale(scale), view])
+    model = ml.ChangePointMetricLearner(view=view, verbose=False).fit(X, labels)
+    model.tune_penalty(X, labels)
+    found = [model.predict_change_points(x).tolist() for x in X]
+    assert min(map(len, found)) > 2
+    for x, batch in zip(X, found):
+        assert streamed(model.stream(), chunks_of(rng, x))[0] == batch
+    stream, ends = model.stream(), []
+    for row in X[0]:
+        stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
+        ends += stream.push([row]).ends.tolist()
+        pending = stream.copy().pending().ends.tolist()
+        assert not pending or pending[-1] <= stream.n_samples_
+    assert [*ends, *stream.finish().ends] == found[0]
+
+
 def test_encoders() -> None:
     """Encoders that see a known number of rows; those that see all are refused."""
     torch = pytest.importorskip("torch")

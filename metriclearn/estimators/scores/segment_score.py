@@ -62,10 +62,17 @@ class Behind:
     second: Any
 
     @property
+    def running(self) -> bool:
+        """Whether the rows of the second view are running sums."""
+        return bool(getattr(self.second, "running", False))
+
+    @property
     def reach(self) -> tuple[int, int] | None:
         """The sum of the reaches; None if one depends on the whole recording."""
         both = self.first.reach, self.second.reach
-        return None if None in both else (both[0][0] + both[1][0], both[0][1] + both[1][1])
+        if None in both or getattr(self.first, "running", False):
+            return None
+        return both[0][0] + both[1][0], both[0][1] + both[1][1]
 
     def transform(self, X: Any) -> Any:
         """Compute the rows of every recording."""

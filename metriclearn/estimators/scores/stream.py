@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -138,6 +138,9 @@ class SegmenterStream(ComponentParameters):
 
     segmenter: Annotated[Any, Of("stream_score", "ChangePointMetricLearner().fit(X, y)")]
     max_delay: Annotated[int | None, OneOf(None, Whole(16, 2**30))] = None
+
+    # Running sums at the last sample that was read; not in vars before the first one
+    last_ = cast("NDArray | None", None)
 
     def start(self) -> Self:
         """Forget everything and wait for the first row. ``segmenter.stream()`` calls this."""
@@ -327,6 +330,11 @@ class SegmenterStream(ComponentParameters):
                 self.recent_ = recent.copy()
             return recent[:0], None, None
         features, scores, penalties = score.read(recent)
+        if getattr(score.view, "running", False):
+            # The sum goes on where it was at the last sample that was read.
+            if self.last_ is not None:
+                features = features + (self.last_ - features[rows.start - 1])
+            self.last_ = features[rows.stop - 1].copy()
         scores = None if scores is None else scores[rows]
         # Row t of the penalties is for the position before sample t, and a stream needs the
         # penalty of a change after each sample.

@@ -100,9 +100,8 @@ def default_members(
         sides = Windows(sides=True)
         boundaries = ExpectedBoundaries(_TREES, n_folds=1, every=None)
         for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
-            if window is None:  # the number of boundaries so far reads the whole recording
-                key = f"expected boundaries, {scale}, diagonal"
-                members[key] = [Member(key, _DIAGONAL, view, 3.0, None, 4.0)]
+            key = f"expected boundaries, {scale}, diagonal"
+            members[key] = [Member(key, _DIAGONAL, view, 3.0, None, 4.0)]
         if classes is not None:
             trees, linear = (
                 Posteriors(one, context=0, n_folds=1, every=None) for one in (_TREES, _LINEAR)
