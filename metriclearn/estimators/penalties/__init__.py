@@ -1,4 +1,4 @@
-"""Penalties of a segment that depend on features of the sequence or of the boundary."""
+"""Penalties of features of the sequence or of the boundary, and the rate of boundaries."""
 
 import pkgutil
 
