@@ -10,6 +10,7 @@ from .embedding import plot_embeddings as plot_embeddings
 from .segmentation import plot_segmentation as plot_segmentation
 from .segmented_images import plot_image_segmentations as plot_image_segmentations
 from .selection import plot_elbow as plot_elbow
+from .selection import plot_members as plot_members
 from .selection import plot_regularization_path as plot_regularization_path
 from .timeline import plot_timeline as plot_timeline
 from .weights import plot_metric_matrix as plot_metric_matrix

@@ -1,9 +1,9 @@
-"""Figures for choosing a number of segments or a strength of regularization."""
+"""Figures for choosing a number of segments, a strength of regularization, or members."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ import metriclearn.plots.canvas as draw
 from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import (
     FeatureNames,
+    Of,
     OneOf,
     Text,
     Title,
@@ -25,6 +26,8 @@ from metriclearn.running.parameters import (
 
 _MOST_COLORED = 6
 _MARKED = draw.PALETTE[1]
+_LEAST_SHOWN = 0.005  # weights below are written as 0 %
+_LINES = draw.PALETTE[1], draw.INK, draw.MUTED, draw.PALETTE[3]
 
 
 @needs
@@ -108,6 +111,83 @@ def plot_elbow(
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     draw.tidy(ax, "number of segments", "residual cost", grid="y")
     return draw.figure_of(ax)
+
+
+@needs
+def plot_members(
+    segmenter: Annotated[Any, Of("shares_", "a fitted Segmenter")],
+    top: Annotated[int, Whole(1)] = 15,
+    ax: Axes | None = None,
+    *,
+    title: Title = None,
+) -> Figure:
+    """Draw what each family of members of a Segmenter contributes.
+
+    A bar is the mean loss of the family on recordings that were left out. Dark bars have weight in
+    the answer, which is written beside them with the seconds of the fits. Lines mark the loss of
+    all members together, of the Euclidean metric, of equal cuts and of a single segment.
+
+    Parameters
+    ----------
+    segmenter : Segmenter
+        Fitted, with ``shares_`` and ``validation_``.
+    top : int
+        Largest number of families, those with the largest weights.
+    ax : matplotlib Axes, optional
+        Where to draw. By default, a new figure is made.
+    title : str, optional
+        Replaces the default title.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Raises
+    ------
+    ValueError
+        If nothing was left out in the fit, so that no losses are known.
+
+    See Also
+    --------
+    plot_weights : the features that count, if there is a single metric.
+    """
+    shares = list(segmenter.shares_)
+    if not shares:
+        raise ValueError(
+            "plot_members needs a Segmenter that has left recordings out, got one without losses "
+            "of its members; label recordings of two groups or more."
+        )
+    shown, checked = shares[:top], segmenter.validation_
+    ax = draw.canvas(ax, (8.0, 1.6 + 0.24 * len(shown)), _members_message(shares, checked), title)
+    losses = [one.loss for one in shown]
+    colors = [draw.PALETTE[0] if one.weight >= _LEAST_SHOWN else draw.PALETTE[5] for one in shown]
+    drawn = draw.bars(ax, losses, [one.family for one in shown], colors)
+    texts = [f"{one.weight:.0%}, {one.seconds:.1f} s" for one in shown]
+    ax.bar_label(drawn, texts, padding=4, fontsize=draw.TEXT_SIZE - 1, color=draw.MUTED)
+    hidden = f" ({len(shares) - top} families not shown)" if len(shares) > top else ""
+    draw.tidy(ax, f"mean loss on recordings left out; weight, seconds of fits{hidden}", grid="x")
+    most = max(losses)
+    if checked is not None:
+        lines = {"all together": checked.loss, "Euclid": checked.euclidean}
+        lines |= {"equal cuts": checked.equal_cuts, "one segment": checked.one_segment}
+        for (name, loss), color, style in zip(lines.items(), _LINES, ("-", "--", ":", "-.")):
+            label = f"{name} {draw.number(loss)}"
+            ax.axvline(loss, color=color, ls=style, lw=1.6, label=label)
+        draw.legend(ax, loc="lower right", frameon=True, edgecolor="none", framealpha=0.9)
+        most = max(most, *lines.values())
+    ax.set_xlim(0, 1.18 * most or 1.0)
+    return draw.figure_of(ax)
+
+
+def _members_message(shares: Sequence[Any], checked: Any) -> str:
+    best = min(shares, key=lambda one: one.loss)
+    if checked is None:
+        return f"Best family: {best.family}, loss {draw.number(best.loss)}"
+    return (
+        f"All together have a loss of {draw.number(checked.loss)}, the best family "
+        f"{draw.number(best.loss)}: {best.family}"
+    )
 
 
 def _elbow_message(

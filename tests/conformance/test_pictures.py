@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from metriclearn import plots
+from metriclearn.estimators.selection.validation import Share, Validation
 from metriclearn.problem.regions import EXACTLY_ONE, NO_CHANGE, Region
 
 POINTS = np.arange(12.0).reshape(6, 2)
@@ -31,6 +32,12 @@ HEARD = [(0.0, 40.0, "speech"), (40.0, 100.0, "music")]
 PARTS = {"t": [(0.0, 30.0, ""), (30.0, 60.0, "")], "p": [(0.0, 33.0, ""), (33.0, 60.0, "")]}
 REGIONS = [Region(0, 30, NO_CHANGE), Region(35, 46, EXACTLY_ONE), Region(90, 118, NO_CHANGE)]
 TOLD = [0.1, 0.3, 0.8, 1.0], [False, False, True, False]
+SHARES = [
+    Share("trees, own scale, Viterbi", 3.0, 0.7, 2.0),
+    Share("scaled, diagonal", 2.5, 0.3, 1.0),
+]
+CHECKED = Validation(2.0, 9.0, 8.0, 7.0, 40, 0.8, 0.9, 1.0)
+FITTED = SimpleNamespace(shares_=SHARES, validation_=CHECKED)
 # every picture that can be drawn into given axes
 DRAWN: dict[str, Callable[..., Figure]] = {
     "annotations": lambda **more: plots.plot_annotations(
@@ -50,6 +57,7 @@ DRAWN: dict[str, Callable[..., Figure]] = {
         [0.01, 0.1, 1.0], np.eye(3), [3, 1, 2], **more
     ),
     "scaling": lambda **more: plots.plot_scaling([10, 100], [1, 10], 1, **more),
+    "members": lambda **more: plots.plot_members(FITTED, **more),
     "margins": lambda **more: plots.plot_margins(
         [4, 8, 12], [0.5, 0.7], -np.arange(12.0), [[3, 5], [7, 9]], **more
     ),
@@ -99,6 +107,12 @@ TITLES: dict[str, Callable[[], Figure]] = {
     ),
     "Strength 1.00 validates best and keeps 2 of 3 features": lambda: (
         plots.plot_regularization_path([0, 1, 2], WEIGHTS, [3, 3, 4])
+    ),
+    "All together have a loss of 2.00, the best family 2.50: scaled, diagonal": lambda: (
+        plots.plot_members(FITTED)
+    ),
+    "Best family: scaled, diagonal, loss 2.50": lambda: plots.plot_members(
+        SimpleNamespace(shares_=SHARES, validation_=None), top=1
     ),
     "predicted agrees with truth in 90 % of the time (2 segments against 2)": lambda: (
         plots.plot_timeline({"truth": TRUTH, "predicted": HEARD})

@@ -1,5 +1,6 @@
 """What pictures show: a call, and the titles, names, colors and numbers that are drawn."""
 
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
+import metriclearn as ml
 from metriclearn import ChangePointMetricLearner, FullMetric, Trace, plots
 from metriclearn.baselines import Euclidean, PenaltyLearner
 from metriclearn.plots.canvas import PALETTE, number, shorten
@@ -299,6 +301,21 @@ def test_other_segmenters_draw_too() -> None:
     assert shown == ["truth · 2 segments", "prediction · 2 segments · loss 0", "signal"]
     penalties = PenaltyLearner().fit([signal, signal[::-1]], [[20, 40], [20, 40]])
     assert texts(penalties.plot(signal).axes[0])[0] == "prediction · 2 segments"
+
+
+def test_members_are_drawn_with_their_losses_and_weights() -> None:
+    X, y = XS * 2, YS * 2
+    members = {"a": [ml.ChangePointMetricLearner()], "b": [ml.WhitenedMetricLearner()]}
+    fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
+    (ax,) = plots.plot_members(fitted).axes
+    assert_allclose(widths(ax), [one.loss for one in fitted.shares_])
+    assert ticks(ax) == [one.family for one in fitted.shares_]
+    told = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert told[-1] == f"one segment {fitted.validation_.one_segment:.2f}"
+    with warnings.catch_warnings(action="ignore"):
+        alone = ml.Segmenter(members["a"][0], verbose=False).fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match="plot_members needs a Segmenter that has left recordings"):
+        plots.plot_members(alone)
 
 
 def test_metrics_are_drawn_for_standardized_features(learner) -> None:
