@@ -333,6 +333,25 @@ def test_running_sums_go_on_from_chunk_to_chunk(scale, tmp_path) -> None:
     assert [*ends, *stream.finish().ends] == found[0]
 
 
+@pytest.mark.parametrize("kind", ["names", "boundaries"])
+def test_names_and_penalties_read_running_sums_that_go_on(kind) -> None:
+    """They depend on the sum since the start of the stream, as in a whole recording."""
+    rng = np.random.default_rng(6)
+    labels = [np.repeat(rng.permutation(6), 30) % 3 for _ in range(4)]
+    X = [rng.normal(size=(180, 2)) + 4.0 * one[:, None] for one in labels]
+    view = ml.views.ExpectedBoundaries(LogisticRegression(), n_folds=2)
+    learner = ml.NamedSegmentLearner(view=view, emissions=ml.views.Neighbors(2))
+    if kind == "boundaries":
+        features = (ml.views.BoundaryFeatures((3, 9), unit="data"),)
+        learner = ml.ChangePointMetricLearner(view=view, penalty=ml.FeaturePenalty(features))
+    model = learner.fit(X, labels)
+    x = np.vstack(X)
+    ends, names = streamed(model.stream(), chunks_of(rng, x))
+    assert ends == model.predict_change_points(x).tolist()
+    if kind == "names":
+        assert np.repeat(names, np.diff([0, *ends])).tolist() == model.predict(x).tolist()
+
+
 def test_encoders() -> None:
     """Encoders that see a known number of rows; those that see all are refused."""
     torch = pytest.importorskip("torch")

@@ -183,7 +183,10 @@ class SegmentScore:
 
     def read(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
         """Compute the rows, scores of names and penalties of changes of a recording."""
-        rows = rows_of(self.view, X, seen)
+        return self.read_rows(rows_of(self.view, X, seen), seen)
+
+    def read_rows(self, rows: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
+        """Compute scores of names and penalties of changes from the rows of the metric."""
         names = None if self.names is None else self.names.scores(rows, seen)
         penalties = None if self.boundaries is None else self.boundaries.penalties(rows)
         return Reading(rows, names, penalties)

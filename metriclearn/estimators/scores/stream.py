@@ -329,12 +329,13 @@ class SegmenterStream(ComponentParameters):
             if behind or ahead:
                 self.recent_ = recent.copy()
             return recent[:0], None, None
-        features, scores, penalties = score.read(recent)
+        features = score.rows(recent)
         if getattr(score.view, "running", False):
             # The sum goes on where it was at the last sample that was read.
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])
             self.last_ = features[rows.stop - 1].copy()
+        features, scores, penalties = score.read_rows(features)
         scores = None if scores is None else scores[rows]
         # Row t of the penalties is for the position before sample t, and a stream needs the
         # penalty of a change after each sample.
