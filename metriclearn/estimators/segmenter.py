@@ -330,9 +330,13 @@ class Segmenter(AgreementSegmenter):
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)
-        if self.segment_length is not None:
-            given = given._replace(segment_length=self.segment_length * self.rows_per_second)
-        return given
+        return given._replace(segment_length=self._usual_rows)
+
+    @property
+    def _usual_rows(self) -> float | None:
+        """The stated length of a segment in rows."""
+        stated = self.segment_length
+        return None if stated is None else stated * self.rows_per_second
 
     def _know_training(self, given: Given) -> None:
         """Keep the names of recordings, and count groups and segments that teach something."""
@@ -341,8 +345,8 @@ class Segmenter(AgreementSegmenter):
         known = [given.truths[i] for i in given.used]
         self.n_groups_ = len(np.unique(given.groups[given.used]))
         self.n_segments_ = sum(map(count_segments, known))
-        if not all(map(is_whole, known)):
-            rate = BoundaryRate.of(known, given.segment_length)
+        rate = BoundaryRate.of(known, given.segment_length)
+        if rate is not None and not all(map(is_whole, known)):
             lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
             self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
 
@@ -479,6 +483,7 @@ class Segmenter(AgreementSegmenter):
         OneOf(None, remedy="; give it to the models").check(cls.__name__, "view", made.view)
         made._begin()
         given = read_given(cls.__name__, X, y, names=made.names)
+        given = given._replace(segment_length=made._usual_rows)
         keep_features(made, given.data)
         table = CrossFit.of_models(cls.__name__, members, given, left_out)
         units = (None,) if made.for_streams else (None, "variance")

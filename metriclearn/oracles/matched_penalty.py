@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.oracles.change_points import PenalizedSegmentation, slope
 
 _STEP = 2.0  # of the logarithm of the penalty, until there are more and fewer changes
-_WIDEST = 40.0
+_WIDEST = 25.0  # of the logarithm: below, changes are those of rounding errors
 _CLOSE = 1.005  # ratio of penalties between which nothing is looked for
 
 
@@ -21,13 +21,14 @@ def matched_penalty(
     hidden: Sequence[NDArray[np.bool_]],
     changes: float,
     min_size: int = 1,
-) -> float:
+) -> float | None:
     """Find the penalty at which about ``changes`` changes are found at hidden positions.
 
     Between penalties of neighboring segmentations nothing changes, so this is the geometric mean of
     the penalties at which the number of changes falls below ``changes + ½`` and ``changes − ½``.
     Both are found by bisection, since the number mostly falls as the penalty rises. If the number
-    jumps past ``changes``, fewer are found.
+    jumps past ``changes``, fewer are found. If no smaller penalty finds more, this is half the
+    largest one that finds ``changes``.
 
     Parameters
     ----------
@@ -41,13 +42,13 @@ def matched_penalty(
 
     Returns
     -------
-    float > 0
+    float > 0, or None if there are not that many changes at any penalty, as where rows are constant
     """
     problems = [PenalizedSegmentation(form, min_size) for form in forms]
     extremes = [problem.extremes for problem in problems]
     slopes = [slope(low, high) for low, high in extremes if len(high.ends) > len(low.ends)]
     if not slopes or max(slopes) <= 0.0:  # all rows are equal
-        return 1.0
+        return None
 
     @cache
     def found(penalty: float) -> int:
@@ -65,7 +66,11 @@ def matched_penalty(
             low, high = (middle, high) if found(middle) >= threshold else (low, middle)
         return high
 
-    count = round(changes)
-    low = falls_below(count + 0.5)
-    high = falls_below(count - 0.5) if count else low + np.log(2.0)
+    count, most = round(changes), found(float(np.log(max(slopes))) - _WIDEST)
+    if most < count:
+        return None
+    if count == 0:
+        return float(2.0**0.5 * np.exp(falls_below(0.5)))
+    high = falls_below(count - 0.5)
+    low = falls_below(count + 0.5) if count < most else high - 2 * np.log(2.0)
     return float(np.exp((low + high) / 2))

@@ -6,6 +6,7 @@ from scipy.stats import gamma
 
 from metriclearn import PartialPartition, Partition
 from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
+from metriclearn.problem.regions import AT_MOST_ONE as ONE
 
 
 def labeled(T: int, *stretches: tuple[int, int, tuple[int, ...]]) -> PartialPartition:
@@ -42,5 +43,7 @@ def test_the_unit_of_time_and_nothing_labeled() -> None:
     assert BoundaryRate.of([short]).quantile(0.3) == pytest.approx(
         10 * BoundaryRate.of([long]).quantile(0.3), rel=0.01
     )
-    with pytest.raises(ValueError, match="needs a labeled stretch"):
-        BoundaryRate.of([PartialPartition(5, np.full(5, -1))])
+    unknown = [PartialPartition(5, np.full(5, -1)), PartialPartition(9, regions=[(0, 9, ONE)])]
+    assert BoundaryRate.of(unknown) is None
+    stated = BoundaryRate.of(unknown, 30.0)
+    assert 1 / stated.quantile(0.5) == pytest.approx(30, rel=0.05)

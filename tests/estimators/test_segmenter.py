@@ -23,6 +23,7 @@ from metriclearn.estimators.selection.families import default_members
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import LabeledPartition
+from metriclearn.problem.regions import AT_MOST_ONE
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.times import evenly
 from tests.estimators.test_inputs import assert_refused
@@ -348,6 +349,39 @@ def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() ->
     )
     with assert_refused("Segmenter needs segment_length"):
         ml.Segmenter(members, segment_length=0).fit(X, y)
+
+
+def test_labels_that_tell_no_rate_of_boundaries_leave_multiples_of_the_tuned_penalty() -> None:
+    """At most one boundary may be none, so nobody knows how many to expect, unless it is stated."""
+    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    X, regions = DATA.sequences[:4], [(t, t + 20, AT_MOST_ONE) for t in (0, 20, 50)]
+    y = [ml.PartialPartition(80, regions=regions)] * 4
+    fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
+    rules = [one.rule for one in fitted.cross_fit_.candidates if one.rule.unit is None]
+    assert [rule.multiple for rule in rules] == [0.5, 1.0, 2.0]
+    assert fitted.expected_length_ is None
+    assert "segments expected" not in fitted.summary()
+    stated = ml.Segmenter(members, n_folds=2, verbose=False, segment_length=20).fit(X, y)
+    assert stated.expected_length_[0] == pytest.approx(20, rel=0.1)
+
+
+def test_a_segmenter_of_given_models_knows_the_stated_length_and_ignores_unlabeled_rows() -> None:
+    X, y = DATA.sequences[:6], DATA.labels[:6]
+    models = [ml.ChangePointMetricLearner().fit(X[i::2], y[i::2]) for i in (1, 0)]
+    few = [np.where(np.arange(80) < 40, one, -1) for one in y]
+    folds = [np.arange(0, 6, 2), np.arange(1, 6, 2)]
+
+    def made(labels, **stated) -> ml.Segmenter:
+        return ml.Segmenter.of_models({"d": [models]}, X, labels, folds, verbose=False, **stated)
+
+    usual = made(few).expected_length_[0]
+    long = made(few, segment_length=50.0, rate=10.0)
+    assert long.expected_length_[0] > 0.2 * usual
+    by_rate = [one.scores[0].penalty for one in long.cross_fit_.candidates if one.rule.towards == 1]
+    plain = made(few).cross_fit_.candidates
+    assert by_rate > [one.scores[0].penalty for one in plain if one.rule.towards == 1]
+    whole = made([*y[:4], None, None]).cross_fit_.candidates
+    assert {one.rule.multiple for one in whole} == {0.5, 1.0, 2.0}
 
 
 @pytest.mark.parametrize(

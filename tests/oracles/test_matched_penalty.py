@@ -53,4 +53,16 @@ def test_the_unit_of_the_data_and_equal_rows() -> None:
     many = matched_penalty([LowRankForm(1e6 * Z) for Z in Zs], hidden, 9)
     assert many == pytest.approx(1e12 * one, rel=0.05)
     flat = LowRankForm(np.zeros((63, 2)))
-    assert matched_penalty([flat], hidden[:1], 3) > 0
+    assert matched_penalty([flat], hidden[:1], 3) is None
+
+
+def test_constant_rows_have_no_penalty_for_changes_that_they_lack() -> None:
+    steps = LowRankForm(center(np.repeat([[0.1], [3.3], [1.7], [1.9]], 25, axis=0)))
+    hidden = np.ones(101, dtype=bool)
+    for changes in (1, 3):
+        penalty = matched_penalty([steps], [hidden], changes)
+        assert penalty > 0.1
+        found = ChangePoints()(steps.shifted(-penalty))
+        assert found.n_clusters == changes + 1
+    assert matched_penalty([steps], [hidden], 4) is None  # not one that divides rounding errors
+    assert matched_penalty([steps], [np.arange(101) < 20], 1) is None

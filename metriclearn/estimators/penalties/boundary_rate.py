@@ -43,8 +43,8 @@ class BoundaryRate:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, truths: Sequence[Any], length: float | None = None) -> Self:
-        """Compute the distribution that labels leave.
+    def of(cls, truths: Sequence[Any], length: float | None = None) -> Self | None:
+        """Compute the distribution that labels leave; None if they tell nothing of the rate.
 
         A recording that is labeled as a whole was not picked. ``length``, the usual number of rows
         of a segment if somebody states it, counts as ten more labeled boundaries.
@@ -56,14 +56,14 @@ class BoundaryRate:
             rows += [size for size, _ in pairs]
             counts += [count for _, count in pairs]
             picked += [not is_whole(truth)] * len(pairs)
-        if not rows:
-            raise ValueError("BoundaryRate needs a labeled stretch, got none; label one.")
         total, n = float(sum(rows)), sum(counts)
         if length is not None:
             n, total = n + _STATED, total + _STATED * length
+        if not total:
+            return None
         rates = np.geomspace(1e-4, 10.0 * (n + 1.0), _GRID) / total
         logs = (n + 0.5) * np.log(rates) - rates * total  # r^(−1/2) dr = r^(1/2) d log r
-        chosen = np.array(rows)[picked]
+        chosen = np.array(rows)[np.array(picked, dtype=bool)]
         if len(chosen) and all(count for count, one in zip(counts, picked) if one):
             seen = np.log(-np.expm1(-np.outer(rates, chosen))).sum(axis=1)
             logs = np.logaddexp(logs, logs - seen)

@@ -312,15 +312,18 @@ class CrossFit:
         hidden_rows = sum(np.count_nonzero(some[1:]) for some in hidden)
         if not self.is_partial or not hidden_rows:
             return tuned, tuned
-        rate = BoundaryRate.of(truths, self.segment_length)
+        if (rate := BoundaryRate.of(truths, self.segment_length)) is None:
+            return tuned, tuned
         expected = hidden_rows * rate.quantile(0.5)
-        return tuned, matched_penalty(forms, hidden, expected, scores[0].min_size)
+        return tuned, matched_penalty(forms, hidden, expected, scores[0].min_size) or tuned
 
-    @property
+    @cached_property
     def is_partial(self) -> bool:
-        """Whether some recording that is used is only partly labeled."""
+        """Whether some recording has labels for a part of it only, and labels tell a rate."""
         *_, used = self.parts
-        return not all(is_whole(self.truths[i]) for i in used)
+        known = [self.truths[i] for i in used if getattr(self.truths[i], "constraints", True)]
+        told = BoundaryRate.of(known, self.segment_length) is not None
+        return told and not all(map(is_whole, known))
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
@@ -566,9 +569,9 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
 def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:
     """Return the rules of a consensus: half, once and twice the penalty tuned on what is left out.
 
-    With partial labels, they are the tuned penalty, the one by the labeled rate, and their
-    geometric mean. Penalties are tuned in each unit, and in the unit of the data only if names were
-    learned.
+    With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
+    and their geometric mean. Penalties are tuned in each unit, and in the unit of the data only if
+    names were learned.
     """
 
     def rules(table: CrossFit, m: int) -> list[Rule]:
@@ -576,9 +579,10 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
             return [Rule()]
         found = []
         for unit in units if table.scores[m][0].classes is None else (None,):
-            if not table.shared_penalties(m, unit)[0]:
+            tuned, matched = table.shared_penalties(m, unit)
+            if not tuned:
                 found.append(Rule(LEFT_OUT, unit))
-            elif table.is_partial:
+            elif matched != tuned:
                 found += [Rule(LEFT_OUT, unit, towards=part) for part in _TOWARDS]
             else:
                 found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
