@@ -246,7 +246,7 @@ def _encode(value: Any, parts: _Parts) -> Any:
             key = f"array{len(parts.arrays)}"
             parts.arrays[key], parts.places[id(value)] = value, {"array": key}
         return parts.places[id(value)]
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not _is_public(type(value)):
         kind = "tuple" if isinstance(value, tuple) else "list"
         return {kind: [_encode(item, parts) for item in value]}
     if isinstance(value, dict):
@@ -257,7 +257,8 @@ def _encode(value: Any, parts: _Parts) -> Any:
     if _is_public(cls):
         if isinstance(value, BaseEstimator):
             return _encode_estimator(value, parts)
-        return {"record": [_path(cls), _encode(vars(value), parts)]}
+        fields = value._asdict() if isinstance(value, tuple) else vars(value)
+        return {"record": [_path(cls), _encode(fields, parts)]}
     if _is_from_scikit_learn(value):
         if id(value) not in parts.places:
             key = f"array{len(parts.arrays)}"
@@ -321,18 +322,23 @@ def _module_class(path: str, who: str) -> type:
 
 
 def _is_public(cls: type) -> bool:
-    """Return whether a class is a pipeline, or metriclearn's own estimator or dataclass."""
+    """Return whether a class is a pipeline, or metriclearn's own estimator or record."""
     if cls in _COMPOSED:
         return True
     home = import_module(cls.__module__) if cls.__module__.startswith("metriclearn.") else None
-    known = issubclass(cls, BaseEstimator) or is_dataclass(cls)
+    known = issubclass(cls, BaseEstimator) or _is_record(cls)
     return known and getattr(home, cls.__qualname__, None) is cls
+
+
+def _is_record(cls: type) -> bool:
+    """Return whether a class is a dataclass or a tuple with names."""
+    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
 
 
 def _class_at(path: str, kind: str) -> type:
     """Find the class that a model file names by its path.
 
-    Only modules of metriclearn are imported, and only estimators and dataclasses are returned. So a
+    Only modules of metriclearn are imported, and only estimators and records are returned. So a
     file cannot execute anything.
     """
     home, _, name = path.rpartition(".")
@@ -347,8 +353,9 @@ def _class_at(path: str, kind: str) -> type:
             f"metriclearn.load needs the package {error.name} for {name}; install it."
         ) from error
     cls: Any = getattr(module, name, None)
-    estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
-    if not (estimator if kind == "object" else is_dataclass(cls) and not estimator):
+    known = isinstance(cls, type)
+    estimator = known and issubclass(cls, BaseEstimator)
+    if not (estimator if kind == "object" else known and _is_record(cls) and not estimator):
         raise ValueError(f"metriclearn has no {path} that a model file can hold")
     return cls
 

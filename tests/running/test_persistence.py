@@ -105,6 +105,21 @@ def test_what_two_parts_share_is_one_after_loading(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.transform(XS[0]), shared.fit(XS[0]).transform(XS[0]))
 
 
+def test_a_segmenter_of_members_with_views_can_be_fitted_and_streamed_after_loading(
+    tmp_path,
+) -> None:
+    member = ml.estimators.Member("windows", LEARNER(), ml.views.Windows((2,)))
+    made = ml.Segmenter({"windows": [member]}, n_folds=2, for_streams=True, verbose=False)
+    loaded = ml.load(made.fit(XS, YS).save(tmp_path / "model.npz"))
+    (kept,) = loaded.members["windows"]
+    assert (kept.family, kept.view.sizes, kept.every) == ("windows", (2,), 1)
+    stream = loaded.stream()
+    ends = [*stream.push(XS[0]).ends, *stream.finish().ends]
+    assert ends == made.predict_change_points(XS[0]).tolist()
+    again = clone(loaded).fit(XS, YS)
+    np.testing.assert_equal(again.predict(XS), made.predict(XS))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_round_trip(case, tmp_path) -> None:
     unfitted, X, y = CASES[case]
