@@ -257,7 +257,8 @@ def _encode(value: Any, parts: _Parts) -> Any:
     if _is_public(cls):
         if isinstance(value, BaseEstimator):
             return _encode_estimator(value, parts)
-        fields = value._asdict() if isinstance(value, tuple) else vars(value)
+        named = isinstance(value, tuple)
+        fields = dict(zip(cls._fields, value)) if named else vars(value)
         return {"record": [_path(cls), _encode(fields, parts)]}
     if _is_from_scikit_learn(value):
         if id(value) not in parts.places:
