@@ -32,7 +32,7 @@ from metriclearn.estimators.reading.given import (
     read_files,
     read_given,
 )
-from metriclearn.estimators.reading.labels import refuse_regions
+from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import CrossFit, Rule, choice_rules, consensus_rules
@@ -291,6 +291,7 @@ class Segmenter(AgreementSegmenter):
             fitted.seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
+        refuse_unlabeled(type(self).__name__, given.truths)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
             warnings.warn(
                 f"{type(self).__name__} was given labels that differ for all samples, so none "
@@ -376,7 +377,7 @@ class Segmenter(AgreementSegmenter):
             members = self._members(given)
         if self.combine == "best":
             members = members[:1]
-        parts = Parts([], np.zeros_like(given.groups))
+        parts = Parts([], np.zeros_like(given.groups), given.used)
         table = fitted_table(self._runner, given, parts, lambda *_: [Rule()], members)
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # of one recording, whose labels need not recur

@@ -578,6 +578,16 @@ def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
         other = ml.Segmenter(NAMED, n_folds=2, verbose=False).fit([long], [names])
     assert len(alone.cross_fit_.parts.left_out) == 2
     np.testing.assert_array_equal(alone.predict(X[2]), other.predict(X[2]))
+    with warnings.catch_warnings(action="ignore"):  # three boundaries, so nothing is left out
+        few = ml.Segmenter(METRICS, verbose=False).fit([x, X[1]], [labels, y[1]])
+        same = ml.Segmenter(METRICS, verbose=False).fit(X[1:2], y[1:2])
+    np.testing.assert_array_equal(few.predict(X[2]), same.predict(X[2]))
+
+
+def test_recordings_without_any_label_are_refused_as_such() -> None:
+    for members in (None, METRICS):
+        with assert_refused("Segmenter needs labels, but all labels of all data sets are unknown"):
+            ml.Segmenter(members, verbose=False).fit(DATA.sequences[:2], [None, None])
 
 
 def test_an_interrupt_of_the_only_fit_changes_nothing() -> None:
