@@ -6,7 +6,7 @@ from scipy.stats import gamma
 
 from metriclearn import PartialPartition, Partition
 from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
-from metriclearn.problem.regions import AT_MOST_ONE as ONE
+from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 
 
 def labeled(T: int, *stretches: tuple[int, int, tuple[int, ...]]) -> PartialPartition:
@@ -38,12 +38,24 @@ def test_stretches_that_all_hold_a_boundary_may_have_been_picked() -> None:
     )
 
 
+def test_recordings_hold_at_least_the_boundaries_that_are_labeled() -> None:
+    """Stretches that were picked say little of the rate, but the rest of the rows is bounded."""
+    regions = [(start, start + 12, AT_LEAST_ONE) for start in range(0, 200, 25)]
+    for T, most in ((200, 25.0), (2000, 250.0)):
+        rate = BoundaryRate.of([PartialPartition(T, regions=regions)] * 4)
+        assert 12 < 1 / rate.quantile(0.5) < 1.3 * most
+        assert 1 / rate.quantile(0.05) < 2 * most
+
+
 def test_the_unit_of_time_and_nothing_labeled() -> None:
     short, long = labeled(50, (10, 20, (15,))), labeled(500, (100, 200, (150,)))
     assert BoundaryRate.of([short]).quantile(0.3) == pytest.approx(
         10 * BoundaryRate.of([long]).quantile(0.3), rel=0.01
     )
-    unknown = [PartialPartition(5, np.full(5, -1)), PartialPartition(9, regions=[(0, 9, ONE)])]
+    unknown = [
+        PartialPartition(5, np.full(5, -1)),
+        PartialPartition(9, regions=[(0, 9, AT_MOST_ONE)]),
+    ]
     assert BoundaryRate.of(unknown) is None
     stated = BoundaryRate.of(unknown, 30.0)
     assert 1 / stated.quantile(0.5) == pytest.approx(30, rel=0.05)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammainc
 
 from metriclearn.estimators.reading.given import is_whole, needing_a_change
 from metriclearn.views.windows import known_stretches
@@ -23,7 +24,8 @@ class BoundaryRate:
     Boundaries are a Poisson process whose rate r has Jeffreys' prior, r^(−1/2). A person may have
     drawn the stretches at random, or picked each of them because it holds a boundary, which
     overstates the rate. Both are equally likely beforehand; in the second case, the likelihood of a
-    stretch is divided by the probability 1 − exp(−r · length) that it holds a boundary. If a
+    stretch is divided by the probability 1 − exp(−r · length) that it holds a boundary, and
+    multiplied by the probability that their recordings hold as many boundaries as are labeled. If a
     stretch holds none, they were not picked so.
 
     Attributes
@@ -49,13 +51,14 @@ class BoundaryRate:
         A recording that is labeled as a whole was not picked. ``length``, the usual number of rows
         of a segment if somebody states it, counts as ten more labeled boundaries.
         """
-        rows, counts, picked = [], [], []
+        rows, counts, picked, partly = [], [], [], []
         for truth in truths:
             pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in known_stretches(truth)]
             pairs += [(one.stop - one.start, one.kind.fewest) for one in needing_a_change(truth)]
             rows += [size for size, _ in pairs]
             counts += [count for _, count in pairs]
             picked += [not is_whole(truth)] * len(pairs)
+            partly += [] if is_whole(truth) or not pairs else [truth]
         total, n = float(sum(rows)), sum(counts)
         if length is not None:
             n, total = n + _STATED, total + _STATED * length
@@ -66,7 +69,10 @@ class BoundaryRate:
         chosen = np.array(rows)[np.array(picked, dtype=bool)]
         if len(chosen) and all(count for count, one in zip(counts, picked) if one):
             seen = np.log(-np.expm1(-np.outer(rates, chosen))).sum(axis=1)
-            logs = np.logaddexp(logs, logs - seen)
+            held, most = sum(np.array(counts)[picked]), sum(t.n_samples for t in partly)
+            with np.errstate(divide="ignore"):
+                enough = np.log(gammainc(held, rates * most))
+            logs = np.logaddexp(logs, logs - seen + enough)
         weights = np.exp(logs - logs.max())
         return cls(rates, weights / weights.sum())
 
