@@ -23,7 +23,7 @@ from metriclearn.estimators.selection.families import default_members
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import LabeledPartition
-from metriclearn.problem.regions import AT_MOST_ONE
+from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.times import evenly
 from tests.estimators.test_inputs import assert_refused
@@ -363,6 +363,25 @@ def test_labels_that_tell_no_rate_of_boundaries_leave_multiples_of_the_tuned_pen
     assert "segments expected" not in fitted.summary()
     stated = ml.Segmenter(members, n_folds=2, verbose=False, segment_length=20).fit(X, y)
     assert stated.expected_length_[0] == pytest.approx(20, rel=0.1)
+
+
+@pytest.mark.parametrize("combine", ["consensus", "best"])
+@pytest.mark.parametrize("kind", ["change-points", "regions"])
+def test_labels_that_allow_a_boundary_everywhere_do_not_divide_all_rows(combine, kind) -> None:
+    """No label contradicts a small penalty, so only the labeled rate says how many to find."""
+    data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
+    ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
+    facts: list[dict[str, Any]] = [{"change_points": one[:3]} for one in ends]
+    if kind == "regions":
+        facts = [
+            {"regions": [(max(t - 9, 0), min(t + 9, 200), AT_LEAST_ONE) for t in one[::2]]}
+            for one in ends
+        ]
+    y = [ml.PartialPartition(200, **one) for one in facts]
+    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    fitted = ml.Segmenter(members, n_folds=2, combine=combine, verbose=False)
+    found = fitted.fit(data.sequences, y).predict_change_points(data.sequences)
+    assert sum(map(len, found)) < 3 * sum(len(one) + 1 for one in ends)
 
 
 def test_a_segmenter_of_given_models_knows_the_stated_length_and_ignores_unlabeled_rows() -> None:

@@ -34,7 +34,7 @@ from metriclearn.oracles.matched_penalty import matched_penalty
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
-from metriclearn.problem.partial_labels import labeled_part
+from metriclearn.problem.partial_labels import PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import shown
 
@@ -325,6 +325,17 @@ class CrossFit:
         told = BoundaryRate.of(known, self.segment_length) is not None
         return told and not all(map(is_whole, known))
 
+    @cached_property
+    def allows_all(self) -> bool:
+        """Whether labels allow a boundary at every position, so that no penalty is too small."""
+        *_, used = self.parts
+        known = [self.truths[i] for i in used]
+        finest = [Partition(ends=np.arange(1, truth.n_samples + 1)) for truth in known]
+        return all(
+            isinstance(truth, PartialPartition) and truth.allows(one)
+            for truth, one in zip(known, finest)
+        )
+
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
         return any(score.has_choice for score in self.scores[m][: len(self.parts.left_out)])
@@ -570,8 +581,8 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
     """Return the rules of a consensus: half, once and twice the penalty tuned on what is left out.
 
     With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
-    and their geometric mean. Penalties are tuned in each unit, and in the unit of the data only if
-    names were learned.
+    and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
+    tuned in each unit, and in the unit of the data only if names were learned.
     """
 
     def rules(table: CrossFit, m: int) -> list[Rule]:
@@ -582,6 +593,8 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
             tuned, matched = table.shared_penalties(m, unit)
             if not tuned:
                 found.append(Rule(LEFT_OUT, unit))
+            elif matched != tuned and table.allows_all:
+                found.append(Rule(LEFT_OUT, unit, towards=1.0))
             elif matched != tuned:
                 found += [Rule(LEFT_OUT, unit, towards=part) for part in _TOWARDS]
             else:
@@ -595,7 +608,8 @@ def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[
     """Return the rules of a choice: a penalty tuned on training recordings, or as learned.
 
     A penalty that was learned from every few rows is too small for all rows. With partial labels,
-    tuned penalties go halfway to those by the labeled rate.
+    tuned penalties go halfway to those by the labeled rate. If labels allow a boundary everywhere,
+    they go all the way, and no penalty is left as learned.
     """
 
     def rules(table: CrossFit, m: int) -> list[Rule]:
@@ -603,7 +617,10 @@ def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[
             return [Rule()]
         named = table.scores[m][0].classes is not None
         usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
-        learned, towards = [Rule()] if usable else [], 0.5 if table.is_partial else 0.0
+        learned, towards = [Rule()] if usable else [], 0.0
+        if table.is_partial:
+            towards = 1.0 if table.allows_all else 0.5
+            learned = [] if table.allows_all else learned
         units_ = (None,) if named or "variance" not in units else ("variance", None)
         *first, last = (Rule(TRAINING, unit, towards=towards) for unit in units_)
         return [*first, *learned, last]
