@@ -91,8 +91,9 @@ class Segmenter(AgreementSegmenter):
     recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
     each tuned penalty. Where recordings are only partly labeled, it predicts with the tuned
     penalty, with the one that finds as many boundaries in unlabeled rows as labels let us expect,
-    and with their geometric mean. For a new recording, N_j is the prediction of model j. The best
-    compromise between all predictions is
+    and with their geometric mean. If labels allow a boundary everywhere, the second is used alone.
+    For a new recording, N_j is the prediction of model j. The best compromise between all
+    predictions is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F − c K.
 
