@@ -20,6 +20,7 @@ from metriclearn.datasets import Segment, check_distinct, stream_rows
 from metriclearn.running import (
     MISSING,
     Of,
+    counted,
     matches,
     mean_rows,
     quieten,
@@ -245,6 +246,11 @@ def table_rows(
                 "features of the training."
             )
         columns = [cells.index(name) for name in names]
+    elif len(cells) != len(names):
+        raise ValueError(
+            f"{_INPUT} needs {len(names)} columns, or names of columns in its first line, got "
+            f"{counted(len(cells), 'number')} in that line; pass the features of the training."
+        )
     forms = cells if is_header else []
     place = forms.index(text(time)) if text(time) in forms else None
     if time is not None and place is None:

@@ -183,6 +183,12 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1,2,3\n1,2\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1,2,3\n1,1_0,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
+        (
+            "0.1,1,2,3\n",
+            [],
+            "needs 3 columns, or names of columns in its first line, got 4 numbers",
+        ),
+        ("1\n", [], "needs 3 columns, or names of columns in its first line, got 1 number"),
         ("1_0,2,3\n1,2,3\n", [], "needs the column 'power', got ['1_0', '2', '3']"),
         ("1,2,3\n1,2,3,4\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("power,noise,water, water\n1,2,3,4\n", [], "distinct column names, but repeats ['water']"),
