@@ -384,6 +384,18 @@ def test_labels_that_allow_a_boundary_everywhere_do_not_divide_all_rows(combine,
     assert sum(map(len, found)) < 3 * sum(len(one) + 1 for one in ends)
 
 
+def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
+    """Its parts are, but together they tell how many boundaries there are."""
+    X, y = (
+        np.vstack(DATA.sequences[:4]),
+        np.concatenate([one + 10 * i for i, one in enumerate(DATA.labels[:4])]),
+    )
+    for labels, multiples in ((y, {0.5, 1.0, 2.0}), (np.where(np.arange(320) < 280, y, -1), {1.0})):
+        with pytest.warns(UserWarning, match="labels of one group"):
+            fitted = ml.Segmenter(METRICS, n_folds=3, verbose=False).fit([X], [labels])
+        assert {one.rule.multiple for one in fitted.cross_fit_.candidates} == multiples
+
+
 def test_a_segmenter_of_given_models_knows_the_stated_length_and_ignores_unlabeled_rows() -> None:
     X, y = DATA.sequences[:6], DATA.labels[:6]
     models = [ml.ChangePointMetricLearner().fit(X[i::2], y[i::2]) for i in (1, 0)]

@@ -136,6 +136,8 @@ class CrossFit:
         Processor time of all fits of each member. The first member with a view pays for this view.
     segment_length : float, optional
         The usual number of rows of a segment, if it was stated.
+    divides_whole : bool
+        Whether recordings are parts of a single one that is labeled as a whole.
 
     See Also
     --------
@@ -167,6 +169,7 @@ class CrossFit:
     codes: Sequence[NDArray] | None = None
     seconds: tuple[float, ...] = ()
     segment_length: float | None = None
+    divides_whole: bool = False
 
     @classmethod
     def of(
@@ -181,7 +184,8 @@ class CrossFit:
         shared = () if views is None else (views,) * len(members)
         known = given.labels, models, given.truths, KnownLoss().squared_norm, given.classes
         table = cls(members, parts, given.data, *known, views=shared, codes=given.codes)
-        return replace(table, segment_length=given.segment_length)
+        stated, whole = given.segment_length, given.divides_whole
+        return replace(table, segment_length=stated, divides_whole=whole)
 
     @classmethod
     def of_models(
@@ -323,7 +327,7 @@ class CrossFit:
         *_, used = self.parts
         known = [self.truths[i] for i in used if getattr(self.truths[i], "constraints", True)]
         told = BoundaryRate.of(known, self.segment_length) is not None
-        return told and not all(map(is_whole, known))
+        return told and not self.divides_whole and not all(map(is_whole, known))
 
     @cached_property
     def allows_all(self) -> bool:
