@@ -151,6 +151,18 @@ def plot_members(
     See Also
     --------
     plot_weights : the features that count, if there is a single metric.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, Segmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> from metriclearn.plots import plot_members
+    >>> data = make_change_points(4, 80, 6, 3, (3, 5), random_state=0)
+    >>> members = {"diagonal": [ChangePointMetricLearner()]}
+    >>> segmenter = Segmenter(members, n_folds=2, verbose=False)
+    >>> figure = plot_members(segmenter.fit(data.sequences, data.labels))
+    >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    ['diagonal']
     """
     shares = list(segmenter.shares_)
     if not shares:
