@@ -192,8 +192,8 @@ class Segmenter(AgreementSegmenter):
         With partial labels, the mean length of segments in seconds that labels let us expect, and
         the ends of its 90 % credible interval.
     n_groups_, n_segments_ : int
-        The groups and the labeled segments on which members were compared. From fewer than four
-        groups, nobody can know how others differ.
+        The groups and the labeled segments on which members were compared. Fewer than four groups
+        say little about how others differ.
     classes_ : array (C,) or None
         The sorted names that are predicted.
     row_names_ : RowNames or None
@@ -275,7 +275,7 @@ class Segmenter(AgreementSegmenter):
         ----------
         X : sequence of (T_i, P) arrays, data frames or paths of files, or LabeledSequences
             Files need an ``extractor``. LabeledSequences, as loaders return them, have labels,
-            groups and names; samples with the label −1 or NaN, and stretches of one sample, are
+            groups and names; samples with the label −1 or "nan", and stretches of one sample, are
             left out. Nothing is learned from recordings of a single row or without labels.
         y : labels, change-points or partial labels, for each recording
             None, or −1 for all samples, is a recording without labels.

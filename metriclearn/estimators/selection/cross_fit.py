@@ -314,7 +314,7 @@ class CrossFit:
         tuned, _ = best_penalty(forms, truths, min_size=scores[0].min_size)
         hidden = [~labeled_part(truth).known[:-1] for truth in truths]
         hidden_rows = sum(np.count_nonzero(some[1:]) for some in hidden)
-        if not self.is_partial or not hidden_rows:
+        if self.towards == (0.0,) or not hidden_rows:
             return tuned, tuned
         if (rate := BoundaryRate.of(truths, self.segment_length)) is None:
             return tuned, tuned
@@ -322,23 +322,24 @@ class CrossFit:
         return tuned, matched_penalty(forms, hidden, expected, scores[0].min_size) or tuned
 
     @cached_property
-    def is_partial(self) -> bool:
-        """Whether some recording has labels for a part of it only, and labels tell a rate."""
+    def towards(self) -> tuple[float, ...]:
+        """How far penalties go from the tuned ones to those by the labeled rate, see :class:`Rule`.
+
+        They stay where all used recordings are labeled as a whole, or labels tell no rate. They go
+        all the way where labels allow a boundary at every position, so that no penalty is too
+        small.
+        """
         *_, used = self.parts
         known = [self.truths[i] for i in used if getattr(self.truths[i], "constraints", True)]
         told = BoundaryRate.of(known, self.segment_length) is not None
-        return told and not self.divides_whole and not all(map(is_whole, known))
-
-    @cached_property
-    def allows_all(self) -> bool:
-        """Whether labels allow a boundary at every position, so that no penalty is too small."""
-        *_, used = self.parts
-        known = [self.truths[i] for i in used]
+        if self.divides_whole or not told or all(map(is_whole, known)):
+            return (0.0,)
         finest = [Partition(ends=np.arange(1, truth.n_samples + 1)) for truth in known]
-        return all(
+        free = all(
             isinstance(truth, PartialPartition) and truth.allows(one)
             for truth, one in zip(known, finest)
         )
+        return (1.0,) if free else _TOWARDS
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
@@ -597,10 +598,8 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
             tuned, matched = table.shared_penalties(m, unit)
             if not tuned:
                 found.append(Rule(LEFT_OUT, unit))
-            elif matched != tuned and table.allows_all:
-                found.append(Rule(LEFT_OUT, unit, towards=1.0))
             elif matched != tuned:
-                found += [Rule(LEFT_OUT, unit, towards=part) for part in _TOWARDS]
+                found += [Rule(LEFT_OUT, unit, towards=part) for part in table.towards]
             else:
                 found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
         return found
@@ -621,10 +620,8 @@ def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[
             return [Rule()]
         named = table.scores[m][0].classes is not None
         usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
-        learned, towards = [Rule()] if usable else [], 0.0
-        if table.is_partial:
-            towards = 1.0 if table.allows_all else 0.5
-            learned = [] if table.allows_all else learned
+        towards = table.towards[len(table.towards) // 2]
+        learned = [Rule()] if usable and towards < 1.0 else []
         units_ = (None,) if named or "variance" not in units else ("variance", None)
         *first, last = (Rule(TRAINING, unit, towards=towards) for unit in units_)
         return [*first, *learned, last]
