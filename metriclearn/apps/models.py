@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import metriclearn
 from metriclearn import datasets
+from metriclearn.datasets import UNKNOWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNKNOWN = "unknown"  # label of time that nobody has labeled
 WITHOUT_RATE = (
     "Neither --time nor --rate is given, so a row counts as a second; name the column of times "
     "(--time COLUMN), or pass the rows per second (--rate NUMBER)."
@@ -37,7 +37,7 @@ def model_of(
     rate: float,
     learner: Any = None,
 ) -> metriclearn.Segmenter:
-    """Learn from the rows of recordings and their labels. Unlabeled rows are left out.
+    """Learn from the rows of recordings and their labels. Rows far from labels are left out.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def model_of(
 
     data = datasets.of_parts(name, parts, columns)
     if any(UNKNOWN in part[1] for part in parts.values()):
-        data = data.without(UNKNOWN)
+        data = data.with_unlabeled(UNKNOWN)
     made = learner if isinstance(learner, metriclearn.Segmenter) else metriclearn.Segmenter(learner)
     options = {"extractor": extractor, "rate": rate, "verbose": False}
     return clone(made).set_params(**options).fit(data)

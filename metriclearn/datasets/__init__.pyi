@@ -1,9 +1,9 @@
 """The public names of metriclearn.datasets, each listed once."""
 
+from .annotations import UNKNOWN as UNKNOWN
 from .annotations import Segment as Segment
 from .annotations import covering as covering
 from .annotations import disjoint as disjoint
-from .annotations import equal_starts as equal_starts
 from .annotations import named_as as named_as
 from .annotations import numbered as numbered
 from .annotations import read_groups as read_groups
@@ -12,6 +12,8 @@ from .annotations import row_labels as row_labels
 from .annotations import save_segments as save_segments
 from .annotations import segments_text as segments_text
 from .annotations import typical_tolerance as typical_tolerance
+from .annotations import untold_starts as untold_starts
+from .annotations import with_boundaries as with_boundaries
 from .examples import load_example as load_example
 from .files import ENDINGS as ENDINGS
 from .files import columns_of_times as columns_of_times

@@ -22,7 +22,8 @@ from metriclearn.running.parameters import text
 
 Segment = tuple[float, float, str]
 _TOUCHING = 6e-4  # seconds between segments that touch, as some formats round to ms
-_UNKNOWN = "unknown"  # label of time without a label beside labeled time
+_SHORTEST = 1e-3 - 1e-9  # seconds of a segment that all formats keep
+UNKNOWN = "unknown"  # label of time without a label beside labeled time
 _COLUMNS = ("recording", "start", "end", "label")
 _ANNOTATORS = ("annotator", "coder", "observer", "rater")
 
@@ -365,10 +366,13 @@ def row_labels(
     return np.where(outside, np.array(gap), names[place])
 
 
-def equal_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArray[np.int64]:
-    """First rows of segments that touch a segment with the same label before them.
+def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArray[np.int64]:
+    """First rows of segments at boundaries that labels of rows cannot tell.
 
-    :func:`row_labels` cannot tell such a boundary.
+    A boundary is where two segments touch. :func:`row_labels` cannot tell it if both have the same
+    label, or if one of them is called "unknown", which means that nobody has labeled its rows.
+    Where segments called "unknown" fill the time between others or up to an end of the recording,
+    only labels end there, and no boundary is known.
 
     Parameters
     ----------
@@ -390,19 +394,31 @@ def equal_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArr
     See Also
     --------
     row_labels : gives the labels of rows.
+    with_boundaries : makes segments beside boundaries.
 
     Examples
     --------
-    >>> from metriclearn.datasets import equal_starts
-    >>> equal_starts([(0.0, 2.0, "a"), (2.0, 4.0, "a"), (4.0, 5.0, "b")], 5, rate=1.0).tolist()
+    >>> from metriclearn.datasets import untold_starts
+    >>> untold_starts([(0.0, 2.0, "a"), (2.0, 4.0, "a"), (4.0, 5.0, "b")], 5, rate=1.0).tolist()
+    [2]
+    >>> untold_starts([(0.0, 2.0, "a"), (2.0, 3.0, "unknown"), (6.0, 9.0, "b")], 9, 1.0).tolist()
     [2]
     """
-    touching = [
-        start
-        for (_, end, before), (start, _, label) in pairwise(segments)
-        if label == before and abs(start - end) < _TOUCHING
-    ]
-    rows = np.searchsorted((np.arange(n_rows) + 0.5) / rate, touching)
+    touching: list[float] = []
+    runs: list[Segment] = []  # segments of one label that touch
+    for start, end, label in segments:
+        if runs and label == runs[-1][2] and abs(start - runs[-1][1]) < _TOUCHING:
+            touching.append(start)
+            runs[-1] = runs[-1][0], end, label
+        else:
+            runs.append((start, end, label))
+    edges = (0.0, 0.0, ""), (n_rows / rate, n_rows / rate, "")
+    for before, (start, end, label), after in zip([edges[0], *runs], runs, [*runs[1:], edges[1]]):
+        most = [(end - start) / 2 if one in edges else _TOUCHING for one in (before, after)]
+        touches = start - before[1] < most[0], after[0] - end < most[1]
+        if label == UNKNOWN and not all(touches):
+            touching += [time for time, one in zip((start, end), touches) if one]
+    rows = np.searchsorted((np.arange(n_rows) + 0.5) / rate, sorted(touching))
     return np.unique(rows[(rows > 0) & (rows < n_rows)])
 
 
@@ -459,8 +475,9 @@ def with_boundaries(
 ) -> list[Segment]:
     """Divide segments, and the unlabeled time around them, so that every point is a boundary.
 
-    A boundary is where two segments touch. A gap between segments becomes segments only if a point
-    is in it or at its ends. They are called "unknown", or nothing if no segment has a label.
+    A boundary is where two segments touch. Unlabeled time becomes a segment only beside a point,
+    for a third of the way to the next one. Such segments are called "unknown", or nothing if no
+    segment has a label. If there are no segments at all, the points divide the whole recording.
 
     Parameters
     ----------
@@ -482,23 +499,38 @@ def with_boundaries(
     See Also
     --------
     covering : extends segments over gaps.
+    untold_starts : finds these boundaries.
 
     Examples
     --------
     >>> from metriclearn.datasets.annotations import with_boundaries
-    >>> with_boundaries([(0.0, 3.0, "a")], [2.0, 3.0], 4.0)
+    >>> with_boundaries([(0.0, 3.0, "a")], [2.0, 3.0], 6.0)
     [(0.0, 2.0, 'a'), (2.0, 3.0, 'a'), (3.0, 4.0, 'unknown')]
     """
-    unlabeled = _UNKNOWN if any(label for *_, label in segments) else ""
+    unlabeled = UNKNOWN if any(label for *_, label in segments) else ""
     cuts, result, reached = sorted({p for p in points if 0 < p < end}), list[Segment](), 0.0
     for start, stop, label in [*sorted(segments), (end, end, "")]:
-        touched = not segments or any(reached <= cut <= start for cut in cuts)
-        gap = [(reached, start, unlabeled)] if touched and reached < start else []
-        for a, b, name in [*gap, (start, stop, label)]:
-            pieces = pairwise([a, *(cut for cut in cuts if a < cut < b), b])
-            result += [(first, last, name) for first, last in pieces if first < last]
+        if segments:
+            beside = _beside([cut for cut in cuts if reached <= cut <= start], reached, start)
+            result += [(first, last, unlabeled) for first, last in beside]
+        whole = start if segments else 0.0
+        pieces = pairwise([whole, *(cut for cut in cuts if whole < cut < stop), stop])
+        result += [(first, last, label) for first, last in pieces if first < last]
         reached = max(reached, stop)
     return result
+
+
+def _beside(cuts: Sequence[float], start: float, end: float) -> list[tuple[float, float]]:
+    """Return spans of unlabeled time before and after each cut, and leave a hole between cuts."""
+    spans: list[tuple[float, float]] = []
+    for a, b in pairwise(sorted({start, *cuts, end})):
+        sides = a in cuts, b in cuts
+        if all(sides) and b - a < 3 * _SHORTEST:
+            spans.append((a, b))
+            continue
+        part = (b - a) / (3 if b - a >= 3 * _SHORTEST else 2)
+        spans += [(a, round(a + part, 3))] * sides[0] + [(round(b - part, 3), b)] * sides[1]
+    return [(a, b) for a, b in spans if a < b]
 
 
 def typical_tolerance(lengths: Sequence[float] | NDArray, step: float = 0.0) -> float:

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import (
+    UNKNOWN,
     Segment,
-    equal_starts,
+    disjoint,
     named_as,
     numbered,
     row_labels,
+    untold_starts,
 )
 from metriclearn.datasets.files import (
     ENDINGS,
@@ -81,7 +83,7 @@ class Extractor(Protocol):
 def load_recordings(
     root: PathLike,
     extractor: Extractor,
-    segments: str = "segments.csv",
+    segments: str | Mapping[str, Sequence[Segment]] = "segments.csv",
     *,
     recordings: Sequence[str] | None = None,
     gap: str | None = None,
@@ -100,16 +102,17 @@ def load_recordings(
         Folder of the table and the recordings.
     extractor : Extractor
         Computes the features, and determines the number of rows per second.
-    segments : str
+    segments : str or mapping of str to lists of (start, end, label)
         File name of the table. Files of other programs, with one recording each, can be given by a
-        pattern such as ``"*.TextGrid"``: see :func:`~metriclearn.datasets.formats.read_labels`.
+        pattern such as ``"*.TextGrid"``: see :func:`~metriclearn.datasets.formats.read_labels`. Or
+        the segments that such a file would have.
     recordings : sequence of str, optional
         Names of the recordings to load, in this order. By default all recordings in the table are
         loaded, sorted by name.
     gap : str, optional
         Label of rows that are in no segment. By default, such a row gets the label of the nearest
-        segment in time. A label for gaps is possible only if the labels of segments name classes,
-        see :func:`~metriclearn.datasets.sequences.name_classes`.
+        segment in time. A label for gaps other than "unknown" is possible only if the labels of
+        segments name classes, see :func:`~metriclearn.datasets.sequences.name_classes`.
     groups : dict, optional
         Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional
@@ -152,22 +155,22 @@ def load_recordings(
     """
     folder = Path(root)
     files = recording_files(folder)
-    tables = named_as(read_labels(folder / segments, **options), files)
+    table, tables = _segments_in(folder, segments, options)
+    tables = named_as(tables, files)
     chosen = sorted(tables)
     if recordings is not None:
         forms = {text(name): name for name in tables}
         chosen = [forms.get(text(name), name) for name in recordings]
     if unknown := sorted(set(chosen) - set(tables)):
         raise ValueError(
-            f"{os.fspath(folder / segments)!r} has segments of {sorted(tables)[:10]}, but not of "
-            f"{unknown[:5]}."
+            f"{os.fspath(table)!r} has segments of {sorted(tables)[:10]}, but not of {unknown[:5]}."
         )
-    _need(folder, segments, chosen, files, "a file of sound or pictures")
+    _need(folder, table, chosen, files, "a file of sound or pictures")
     shown = bar(chosen, "features", len(chosen), disable=None, unit="file", delay=2.0)
     features = {name: cached_features(files[name], extractor, cache) for name in shown}
     return of_parts(
         folder.resolve().name,
-        _labeled(folder / segments, tables, features, float(extractor.rate), gap),
+        _labeled(table, tables, features, float(extractor.rate), gap),
         list(extractor.get_feature_names_out()),
         [(groups or {}).get(recording, recording) for recording in chosen],
     )
@@ -176,7 +179,7 @@ def load_recordings(
 def load_tables(
     root: PathLike,
     rate: float,
-    segments: str = "segments.csv",
+    segments: str | Mapping[str, Sequence[Segment]] = "segments.csv",
     *,
     ignore: Sequence[str] = (),
     gap: str | None = None,
@@ -233,13 +236,13 @@ def load_tables(
     >>> data = load_tables("features")  # doctest: +SKIP
     """
     folder = Path(root)
-    tables = read_labels(folder / segments, **options)
+    table, tables = _segments_in(folder, segments, options)
     inside = sequence_files("load_tables", folder, None, ENDINGS)
-    files = files_by_name("recording", [file for file in inside if file.name != segments])
+    files = files_by_name("recording", [file for file in inside if file.name != table.name])
     tables = named_as(tables, [*files, *recording_files(folder)])
     # the label page may have saved segments of sound and video in the same table
     chosen = sorted(set(tables) - (set(recording_files(folder)) - set(files)))
-    _need(folder, segments, chosen or sorted(tables), files, "a table")
+    _need(folder, table, chosen or sorted(tables), files, "a table")
     frames = {name: read_features(files[name], ignore, None, likelihood) for name in chosen}
     columns = same_columns([files[name] for name in chosen], list(frames.values()))
     clocks = columns_of_times(list(frames.values()))
@@ -253,19 +256,29 @@ def load_tables(
         # seconds at an even rate, without holes
         rows = read.rows([span[:2] for span in tables[name]]) / rate
         tables[name] = [(a, b, span[2]) for (a, b), span in zip(rows.tolist(), tables[name])]
-    parts = _labeled(folder / segments, tables, features, rate, gap)
+    parts = _labeled(table, tables, features, rate, gap)
     return of_parts(folder.resolve().name, parts, columns)
 
 
+def _segments_in(
+    folder: Path, segments: str | Mapping[str, Sequence[Segment]], options: Mapping[str, str | None]
+) -> tuple[Path, dict[str, list[Segment]]]:
+    """Return the file of segments for error messages, and the segments of every recording."""
+    if isinstance(segments, str):
+        return folder / segments, read_labels(folder / segments, **options)
+    table = folder / "segments.csv"
+    return table, disjoint(table, {name: list(rows) for name, rows in segments.items()})
+
+
 def _need(
-    folder: Path, table: str, chosen: Sequence[str], files: Mapping[str, Path], what: str
+    folder: Path, table: Path, chosen: Sequence[str], files: Mapping[str, Path], what: str
 ) -> None:
     """Raise an error if a chosen recording has no file."""
     if missing := [recording for recording in chosen if recording not in files]:
         raise FileNotFoundError(
-            f"{os.fspath(folder)!r} needs {what} for every recording in {table}, but has none for "
-            f"{missing[:5]}; add the files, or remove these recordings from the table, or write "
-            "their names without endings."
+            f"{os.fspath(folder)!r} needs {what} for every recording in {table.name}, but has none "
+            f"for {missing[:5]}; add the files, or remove these recordings from the table, or "
+            "write their names without endings."
         )
 
 
@@ -282,8 +295,10 @@ def _labeled(
     of segments with the label of the segment before.
     """
     labelings = [[label for *_, label in tables[recording]] for recording in features]
-    one = len(set(chain(*labelings))) == 1  # with one label, every boundary of the table counts
-    if gap is not None and not name_classes(labelings):
+    # with one label, every boundary of the table counts
+    every = set(chain(*labelings))
+    one = len(every) == 1 and every != {UNKNOWN}
+    if gap not in (None, UNKNOWN) and not name_classes(labelings):
         raise ValueError(
             f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; label "
             "the segments, or leave gap out."
@@ -297,12 +312,17 @@ def _labeled(
         _check_times(table, recording, spans, end, rate, gap)
         length += end
         outside += end - sum(max(0.0, min(b, end) - a) for a, b, _ in spans)
-        seen = row_labels(numbered(spans), len(X), rate)
-        short[recording] = len(spans) - len(set(seen.tolist()))
+        seen = set(row_labels(numbered(spans), len(X), rate).tolist())
+        lost = {
+            i for (*_, i), (*_, label) in zip(numbered(spans), spans) if label != UNKNOWN
+        } - seen
+        short[recording] = len(lost)
         names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
         labels = row_labels(names if one else spans, len(X), rate, gap)
-        parts[recording] = X, labels, equal_starts(names if one else spans, len(X), rate)
-        equal[recording] = len(parts[recording][2])
+        starts = untold_starts(names if one else spans, len(X), rate)
+        parts[recording] = X, labels, starts
+        known = labels != UNKNOWN
+        equal[recording] = int(np.sum(known[starts] & known[starts - 1]))
     if gap is None and outside > 0.02 * length:
         warnings.warn(
             f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "

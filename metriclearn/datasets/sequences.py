@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
+from metriclearn.problem.regions import AT_LEAST_ONE, Region
 from metriclearn.running.parameters import real_array
 
 if TYPE_CHECKING:
@@ -82,7 +84,10 @@ class LabeledSequences(Items):
     starts : list of N int arrays, optional
         For every sequence, the samples at which a segment starts although the segment before has
         the same label. :meth:`metriclearn.Segmenter.fit` learns these boundaries if it is given the
-        data set; ``labels`` alone cannot tell them.
+        data set; ``labels`` alone cannot tell them. Here are also boundaries beside samples without
+        a label.
+    unlabeled : str, optional
+        The label of samples that nobody has labeled, see :meth:`with_unlabeled`.
 
     Raises
     ------
@@ -109,6 +114,7 @@ class LabeledSequences(Items):
     names: list[str]
     feature_names: list[str]
     starts: list[NDArray[np.int64]] = field(default_factory=list, kw_only=True)
+    unlabeled: str | None = field(default=None, kw_only=True)
     LISTS: ClassVar = ("sequences", "labels", "groups", "names", "starts")
 
     def __post_init__(self) -> None:
@@ -147,7 +153,10 @@ class LabeledSequences(Items):
 
     @property
     def change_points(self) -> list[NDArray[np.int64]]:
-        """The segment ends of every sequence, as in ruptures: the last end is T_i."""
+        """The segment ends of every sequence, as in ruptures: the last end is T_i.
+
+        A run of samples without a label counts as a segment.
+        """
         ends = [Partition.from_runs(labels).change_points for labels in self.labels]
         return list(map(np.union1d, ends, self.starts))
 
@@ -157,15 +166,23 @@ class LabeledSequences(Items):
 
         :meth:`metriclearn.Segmenter.fit` takes them in place of ``labels``.
         """
-        return [
-            LabeledPartition(ends, labels[ends - 1]) if len(rows) else labels
-            for ends, labels, rows in zip(self.change_points, self.labels, self.starts)
-        ]
+        open_rows = [labels.astype(str) == self.unlabeled for labels in self.labels]
+        classes = any(map(np.any, open_rows)) and self.has_classes
+        found: list[Any] = []
+        for labels, rows, ends, is_open in zip(
+            self.labels, self.starts, self.change_points, open_rows
+        ):
+            if np.any(is_open):
+                found.append(_partly_labeled(labels, rows, ends, ~is_open, classes))
+            else:
+                found.append(LabeledPartition(ends, labels[ends - 1]) if len(rows) else labels)
+        return found
 
     @property
     def has_classes(self) -> bool:
         """Whether labels name classes of segments, see :func:`name_classes`."""
-        return name_classes([runs(labels) for labels in self.labels])
+        spelled = [[name for name in runs(one) if name != self.unlabeled] for one in self.labels]
+        return name_classes(spelled)
 
     def without(self, label: str) -> Self:
         """Return the data set without the samples of one label, such as "unknown".
@@ -183,19 +200,56 @@ class LabeledSequences(Items):
         UserWarning
             If a segment with the label starts after another one: that boundary is left out, too.
         """
-        kept = [labels.astype(str) != label for labels in self.labels]
-        if all(map(np.all, kept)) or not any(map(np.any, kept)):
-            raise ValueError(
-                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
-                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
-            )
-        lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(kept, self.starts))
+        known = self._labeled_otherwise(label)
+        lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(known, self.starts))
         if lost:
             warnings.warn(
                 f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
                 "label the samples on both sides.",
                 stacklevel=2,
             )
+        return self._pieces(known)
+
+    def with_unlabeled(self, label: str) -> Self:
+        """Return the data set for learning if samples of one label are those without a label.
+
+        They are left out as by :meth:`without`, except near ``starts`` among them and at their
+        ends. There, a piece goes on for the median length of a labeled segment, so that the samples
+        on both sides of such a boundary are seen. If no segment is labeled, the median distance of
+        these boundaries counts in its place.
+
+        Raises
+        ------
+        ValueError
+            If no sample has the label, or if all have it and there are no ``starts``.
+        """
+        known = [labels.astype(str) != label for labels in self.labels]
+        open_starts = [t[~(m[t] & m[t - 1])] for m, t in zip(known, self.starts)]
+        if not any(map(len, open_starts)):
+            return self._pieces(self._labeled_otherwise(label))
+        lengths: list[int] = []
+        for mask, ends in zip(known, self.change_points):
+            lengths += [b - a for a, b in pairwise([0, *ends.tolist()]) if mask[a]]
+        lengths = lengths or [int(d) for starts in open_starts for d in np.diff(starts)]
+        reach = int(np.median(lengths)) if lengths else max(map(len, self.labels))
+        kept = [mask.copy() for mask in known]
+        for mask, starts in zip(kept, open_starts):
+            for t in starts.tolist():
+                mask[max(0, t - reach) : t + reach] = True
+        return replace(self._pieces(kept), unlabeled=label)
+
+    def _labeled_otherwise(self, label: str) -> list[NDArray[np.bool_]]:
+        """Return which samples have another label. Some must have it, and some not."""
+        known = [labels.astype(str) != label for labels in self.labels]
+        if all(map(np.all, known)) or not any(map(np.any, known)):
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
+                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
+            )
+        return known
+
+    def _pieces(self, kept: Sequence[NDArray[np.bool_]]) -> Self:
+        """Cut every sequence where samples are not kept."""
         pieces = []  # sequence, first sample and the one after the last
         for i, mask in enumerate(kept):
             ends = Partition.from_runs(mask).change_points.tolist()
@@ -272,6 +326,26 @@ class LabeledSequences(Items):
             )
         members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
         return tuple(self.select(indices) for indices in members)
+
+
+def _partly_labeled(
+    labels: NDArray, starts: NDArray, ends: NDArray, known: NDArray[np.bool_], classes: bool
+) -> LabeledPartial:
+    """Return the labels of a sequence some of whose samples are not ``known``.
+
+    If labels are names of classes, there is a change between different ones. Otherwise they may
+    only number the segments.
+    """
+    spans = [(a, b) for a, b in pairwise([0, *ends.tolist()]) if known[a]]
+    touching = [b for (_, b), (c, _) in pairwise(spans) if b == c]
+    apart = [
+        Region(b - 1, c + 1, AT_LEAST_ONE)
+        for (_, b), (c, _) in pairwise(spans)
+        if classes and labels[b - 1] != labels[c]
+    ]
+    changes = sorted({*starts.tolist(), *touching})
+    partial = PartialPartition(len(labels), change_points=changes, same=spans, regions=apart)
+    return LabeledPartial(partial, np.where(known, labels.astype(object), -1))
 
 
 def _within(rows: NDArray[np.int64], first: int, stop: int) -> NDArray[np.int64]:

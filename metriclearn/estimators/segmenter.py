@@ -27,6 +27,7 @@ from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.reading.given import (
     Given,
     count_segments,
+    divides_equal,
     front_view,
     is_whole,
     read_files,
@@ -51,7 +52,7 @@ from metriclearn.estimators.selection.validation import (
     shares_of_families,
     validation_of,
 )
-from metriclearn.problem.partition import LabeledPartition, Partition
+from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -305,17 +306,12 @@ class Segmenter(AgreementSegmenter):
         if fitted.n_groups_ < 2:
             divided = given.divided(self.n_folds)
             fitted._note_one_group(len(given.used), divided)
-            if self.names and divided is not None and divided.classes is None:
-                raise ValueError(
-                    f"{type(self).__name__} needs names=None for a single recording in which "
-                    "neighboring segments have one name, got names=True; label other recordings."
-                )
         if divided is None:
             fitted._fit_alone(given)
         else:
             fitted._fit_parts(divided)
         fitted._name_rows(given)
-        fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
+        fitted.divides_equal_ = any(map(divides_equal, given.labels))
         if not varies.all():
             note_constant(fitted, varies)
         fitted.seconds = self.seconds

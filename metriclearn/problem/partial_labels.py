@@ -326,6 +326,35 @@ class CompletedPartition(Partition):
         return share * self.project(V) + self.project(share * V)
 
 
+class LabeledPartial(PartialPartition):
+    """Partial labels of a segmentation, with the labels of samples as people give them.
+
+    As for :class:`~metriclearn.problem.partition.LabeledPartition`, neighboring segments may have
+    the same label. A change may lie beside samples that nobody has labeled.
+
+    Parameters
+    ----------
+    known : PartialPartition
+        Everything known about changes.
+    values : array (T,)
+        The label of every sample, −1 where it is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> known = PartialPartition(3, change_points=[2], same=[(0, 2)])
+    >>> LabeledPartial(known, np.array(["a", "a", -1], dtype=object)).sample_labels.tolist()
+    ['a', 'a', -1]
+    """
+
+    def __init__(self, known: PartialPartition, values: NDArray) -> None:
+        # The constraints were checked before, so they are copied unchecked.
+        self.__dict__.update(known.__getstate__())
+        self.sample_labels = np.array(values)
+        self.sample_labels.setflags(write=False)
+        self._content = (*known._content, tuple(self.sample_labels.tolist()))
+
+
 def partial_labels_of(truth: Any) -> Any:
     """Return the partial labels of a truth, or None for a Partition, whose labels are all known."""
     return getattr(truth, "partial_labels", None)

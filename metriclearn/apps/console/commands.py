@@ -150,10 +150,14 @@ def fit(
 
     running.writable(out)  # before anything is learned
     extractor: Any = None
-    labeled = {"segments": segments, "gap": gap, "label": label, "annotator": annotator}
+    labeled: dict[str, Any] = {"gap": gap, "label": label, "annotator": annotator}
     page = page_settings(folder, segments, features)  # of metriclearn label
-    features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
-    unknown = unknown or page[3]
+    features, rate = features or page.features, rate or page.rate
+    ignore = ignore or page.ignore
+    if page.segments is not None and not (label or annotator):
+        labeled |= {"segments": page.segments, "gap": page.unknown}
+    else:
+        labeled["segments"] = segments
     left_out = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
     given = None if rate or recorded else time
@@ -166,6 +170,8 @@ def fit(
         data = _tables(folder, features, rate, times, left_out, likelihood, cache, labeled)
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
+    if unknown is None and any(page.unknown in labels.tolist() for labels in data.labels):
+        unknown = page.unknown
     data = prepared(data, times, fill, rate or 1.0, unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
     options: Any = {"rate": rate, "time": given, "tolerance": tolerance}
@@ -598,8 +604,9 @@ def _recorded(
     """
     from metriclearn.apps.label_page.project import read_project
 
-    table = folder / labeled["segments"]
-    spans = datasets.read_labels(table, labeled["label"], labeled["annotator"])
+    spans, options = labeled["segments"], (labeled["label"], labeled["annotator"])
+    if isinstance(spans, str):
+        spans = datasets.read_labels(folder / spans, *options)
     classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
     files = datasets.recording_files(folder)
     kinds = {file.suffix.lower() for file in files.values()}

@@ -58,7 +58,7 @@ def prepared(
     rate : float
         Rows per second.
     unknown : str, optional
-        The label of rows that are left out.
+        The label of rows that nobody has labeled. They are left out, unless a boundary is near.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def prepared(
             X[i], y[i] = times[name].distinct(X[i]), times[name].distinct(y[i])
         X[i] = filled(X[i], rows_in(fill, rate))
     data = replace(data, sequences=X, labels=y)
-    data = data if unknown is None else data.without(unknown)
+    data = data if unknown is None else data.with_unlabeled(unknown)
     known = [i for i, rows in enumerate(data.sequences) if not np.isnan(rows).any(axis=1).all()]
     if not known:
         raise ValueError(

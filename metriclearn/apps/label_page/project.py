@@ -24,7 +24,15 @@ from typing import Any, NamedTuple, Self
 
 from metriclearn import PartialPartition, Region
 from metriclearn.apps.models import UNKNOWN
-from metriclearn.datasets import Segment, named_as, read_segments, recording_files, segments_text
+from metriclearn.datasets import (
+    Segment,
+    disjoint,
+    named_as,
+    read_segments,
+    recording_files,
+    segments_text,
+    with_boundaries,
+)
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
 from metriclearn.running import locked, reading, replacing, writable
 
@@ -473,29 +481,35 @@ def segments_of(
     return segments
 
 
-def exported(name: str, annotations: Sequence[Annotation], seconds: float) -> list[Segment]:
+def exported(
+    name: str, annotations: Sequence[Annotation], seconds: float, classes: bool | None = None
+) -> list[Segment]:
     """Convert annotations to rows of a file, in which a boundary is where two rows touch.
 
-    Rows are the labeled stretches, see :func:`segments_of`. Unlabeled time is a row only beside a
-    boundary: as far as the next boundary, or half of the way to the next labeled stretch.
+    Rows are the labeled stretches, see :func:`segments_of`, and unlabeled time beside a boundary,
+    see :func:`~metriclearn.datasets.with_boundaries`. By default ``classes`` tells whether there
+    are labeled segments.
     """
-    classes = any(one.kind == "segment" for one in annotations)
+    if classes is None:
+        classes = any(one.kind == "segment" for one in annotations)
+    rows = segments_of(name, annotations, seconds, classes)
+    labeled = [row for row in rows if row[2] != UNKNOWN]
     cuts = [one.start for one in annotations if one.kind == "change"]
-    rows: list[Segment] = []
-    reached = 0.0
-    for row in [*segments_of(name, annotations, seconds, classes), (seconds, seconds, "")]:
-        start, end, label = row
-        if label == UNKNOWN:
-            continue
-        edges = [time for time in cuts if reached - _SLACK < time < start + _SLACK]
-        if edges and edges[0] > reached + _SLACK:
-            edges.insert(0, round((reached + edges[0]) / 2, 3) if rows else reached)
-        if edges and edges[-1] < start - _SLACK:
-            edges.append(round((edges[-1] + start) / 2, 3) if label else start)
-        rows += [(a, b, UNKNOWN) for a, b in pairwise(edges)]
-        rows += [row] if label else []
-        reached = end
-    return rows or [(0.0, seconds, UNKNOWN)]
+    divided = with_boundaries(labeled, cuts, seconds)
+    return [(start, end, label or UNKNOWN) for start, end, label in divided]
+
+
+def known_segments(
+    annotations: Mapping[str, Sequence[Annotation]], seconds: Mapping[str, float]
+) -> dict[str, list[Segment]]:
+    """Return the rows of :func:`exported` for every recording in which something is labeled."""
+    classes = any(one.kind == "segment" for many in annotations.values() for one in many)
+    wanted = "change", "segment" if classes else "no change"
+    return {
+        name: exported(name, many, seconds[name], classes)
+        for name, many in sorted(annotations.items())
+        if any(one.kind in wanted for one in many)
+    }
 
 
 def imported(
@@ -577,52 +591,93 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
     return content
 
 
-def page_settings(folder: Path, segments: str, features: str | None) -> tuple[Any, ...]:
-    """Return the settings with which the page read the recordings. ``fit`` uses the same settings.
+class PageSettings(NamedTuple):
+    """How the page read the recordings of a folder, and what is labeled. ``fit`` does the same.
 
-    The settings are the features, the rate, the columns to ignore, and the label of unlabeled
-    stretches. If a labeled recording is a sound or video file, the settings for sound and pictures
-    are returned, unless ``features`` is "tables". Otherwise the settings for tables are returned.
+    Attributes
+    ----------
+    features : str or None
+        One of audio, video, both and tables.
+    rate : float or None
+        Rows per second.
+    ignore : list of str or None
+        Columns that are not features.
+    unknown : str or None
+        The label of unlabeled rows.
+    segments : dict of lists of (start, end, label), or None
+        The rows of :func:`exported` by the name of the recording. None if another program has
+        written the table.
+    """
+
+    features: str | None = None
+    rate: float | None = None
+    ignore: list[str] | None = None
+    unknown: str | None = None
+    segments: dict[str, list[Segment]] | None = None
+
+
+def page_settings(folder: Path, segments: str, features: str | None) -> PageSettings:
+    """Return how the page read the recordings of a folder, and what is labeled.
+
+    If a labeled recording is a sound or video file, the settings for sound and pictures are
+    returned, unless ``features`` is "tables". Otherwise the settings for tables are returned.
     """
     tier = segments.removesuffix(TABLE).removesuffix(".")
     is_page = segments == file_of(folder, tier, TABLE).name
     project = read_project(folder, tier) if is_page else {}
-    _note_unlearned(file_of(folder, tier, FILE), project)
     if not project:
         listed = [file.name for file in folder.glob("*.[cC][sS][vV]")]
         others = [name for name in listed if not name.endswith(TABLE) and name != segments]
         has_table = segments != TABLE or (folder / segments).is_file()
         tables = others and has_table and not recording_files(folder)
-        return "tables" if tables else None, None, None, None
+        return PageSettings("tables" if tables else None)
+    known = _labeled_in(folder, tier, project)
+    spans = known if known is not None else read_segments(folder / segments)
     files = recording_files(folder)
-    spans = named_as(read_segments(folder / segments), files)
-    any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
-    unknown = UNKNOWN if any_unknown else None
-    if features == "tables" or not set(spans) & set(files):
-        return "tables", project.get("rate"), project.get("ignore"), unknown
-    return project.get("features"), project.get("media_rate"), None, unknown
+    if features == "tables" or not set(named_as(spans, files)) & set(files):
+        settings = "tables", project.get("rate"), project.get("ignore")
+    else:
+        settings = project.get("features"), project.get("media_rate"), None
+    return PageSettings(*settings, UNKNOWN, known)
 
 
-def _note_unlearned(file: Path, project: Mapping[str, Any]) -> None:
-    """Warn of annotations that are not in the table of segments, from which ``fit`` learns."""
-    beside, marked = 0, Counter[str]()
+def _labeled_in(
+    folder: Path, tier: str, project: Mapping[str, Any]
+) -> dict[str, list[Segment]] | None:
+    """Return what is labeled on the page, or None if another program has written the table.
+
+    Annotations from which ``fit`` does not learn are noted.
+    """
+    file, table = (file_of(folder, tier, name) for name in (FILE, TABLE))
     with _reading(file):
-        recordings = [*project.get("recordings", {}).values()]
-        kinds = {one["kind"] for many in recordings for one in many}
-        labeled = "segment" if "segment" in kinds else "no change"
-        for many in recordings:
-            marked.update(one["kind"] for one in many if one["kind"] not in ("change", labeled))
-            edges = [{one[e] for one in many if one["kind"] == labeled} for e in ("start", "end")]
-            changes = {one["start"] for one in many if one["kind"] == "change"}
-            beside += len(changes - set.intersection(*edges))
-    lost = [f"boundaries beside unlabeled time ({beside})"] * bool(beside)
-    lost += [f"{kind!r} ({count})" for kind, count in marked.items()]
-    if lost:
+        annotations = {
+            name: read_annotations(given, math.inf) for name, given in project["recordings"].items()
+        }
+    found = read_segments(table) if table.is_file() else {}
+    seconds = {
+        name: found[name][-1][1] if name in found else many[-1].end + 1.0
+        for name, many in annotations.items()
+        if many
+    }
+    annotations = {name: annotations[name] for name in seconds}
+    tables = Project(folder, seconds, annotations=annotations).tables()
+    is_old = table.is_file() and _digest(table.read_bytes()) == project.get(_BEFORE)
+    if found and not is_old and segments_text(disjoint(table, tables)) != segments_text(found):
         warnings.warn(
-            f"{str(file)!r} has annotations from which fit does not learn: {', '.join(lost)}; "
-            "label the time on both sides of boundaries.",
+            f"{str(table)!r} was not written by the page, so fit learns from this table and not "
+            f"from {file.name}; remove the table to learn what is labeled on the page.",
             stacklevel=3,
         )
+        return None
+    kinds = Counter(one.kind for many in annotations.values() for one in many)
+    learned = "change", "segment" if kinds["segment"] else "no change"
+    if lost := [f"{kind!r} ({count})" for kind, count in kinds.items() if kind not in learned]:
+        warnings.warn(
+            f"{str(file)!r} has annotations from which fit does not learn: {', '.join(lost)}; "
+            "label these stretches, or set boundaries.",
+            stacklevel=3,
+        )
+    return known_segments(annotations, seconds)
 
 
 def _reading(file: Path) -> AbstractContextManager[None]:

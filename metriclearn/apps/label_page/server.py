@@ -36,6 +36,7 @@ from metriclearn.apps.label_page.project import (
     exported,
     imported,
     is_word,
+    known_segments,
     partial_labels,
     read_annotations,
     read_project,
@@ -342,15 +343,16 @@ class Page:
 
     def _model(self, one: Recording) -> Segmenter:
         """Learn from all labeled recordings with the same features, like ``metriclearn fit``."""
-        tables, parts = self.project.tables(), {}
+        tables = known_segments(self.project.annotations, self.project.seconds)
+        parts = {}
         for other in self.recordings.values():
             alike = (other.columns, other.rate) == (one.columns, one.rate)
             if alike and other.name in tables:
                 given = tables[other.name], len(other.features), other.rate
-                labels = datasets.row_labels(*given), datasets.equal_starts(*given)
+                labels = datasets.row_labels(*given, UNKNOWN), datasets.untold_starts(*given)
                 parts[other.name] = other.features, *labels
         if not parts:
-            raise Refusal(422, "A model needs completely labeled stretches; accept or label some.")
+            raise Refusal(422, "A model needs labels; set boundaries, or accept some.")
         return model_of(self.folder.name, parts, one.columns, one.extractor, one.rate)
 
     def _recording(self, name: str) -> Recording:

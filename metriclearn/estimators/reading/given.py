@@ -21,7 +21,7 @@ from metriclearn.estimators.reading.labels import (
     read_names,
     sample_labels,
 )
-from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition, fewest_changes
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
 from metriclearn.problem.regions import Region
 from metriclearn.views.gaps import Labels, LeaveOut, restriction
@@ -130,11 +130,14 @@ class Given(NamedTuple):
                 found.append(truth)
                 continue
             found.append(names[rows])
-            whole = truth if isinstance(truth, Partition) else truth.segmentation()
-            if isinstance(labels, LabeledPartition) and whole is not None:
+            if isinstance(labels, (LabeledPartition, LabeledPartial)):
                 # the names do not tell boundaries between segments of one name
-                ends = whole.change_points
-                found[-1] = LabeledPartition(ends, names[rows][ends - 1])
+                whole = truth if isinstance(truth, Partition) else truth.segmentation()
+                if whole is not None and np.all(names[rows] != -1):
+                    ends = whole.change_points
+                    found[-1] = LabeledPartition(ends, names[rows][ends - 1])
+                elif isinstance(truth, PartialPartition):
+                    found[-1] = LabeledPartial(truth, names[rows])
         return found
 
     def divided(self, n_parts: int) -> Self | None:
@@ -151,19 +154,23 @@ class Given(NamedTuple):
         if not (spans := _spans(truth, n_parts)):
             return None
         names, codes, rows = sample_labels(self.labels[i], T), None, np.arange(T)
+        masks = [(start <= rows) & (rows < stop) for start, stop in spans]
         labels: list[Any] = []
-        if names is None or isinstance(self.labels[i], LabeledPartition):
-            known = truth
-            if isinstance(truth, Partition):
-                known = PartialPartition.from_partition(truth)
-            for start, stop in spans:
-                inside = [r for r in known.constraints if start <= r.start and r.stop <= stop]
-                labels.append(PartialPartition(T, regions=inside))
-        else:
-            masks = [(start <= rows) & (rows < stop) for start, stop in spans]
+        if names is not None:
             labels = [np.where(mask, names.astype(object), -1) for mask in masks]
             if self.codes is not None:
                 codes = [np.where(mask, self.codes[i], -1) for mask in masks]
+        if names is None or isinstance(self.labels[i], (LabeledPartition, LabeledPartial)):
+            known = truth
+            if isinstance(truth, Partition):
+                known = PartialPartition.from_partition(truth)
+            parts = [
+                PartialPartition(
+                    T, regions=[r for r in known.constraints if a <= r.start and r.stop <= b]
+                )
+                for a, b in spans
+            ]
+            labels = parts if names is None else list(map(LabeledPartial, parts, labels))
         data = replace(self.data, arrays=[self.data.arrays[i]] * len(spans))
         truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
         # Of regions that overlap, a cut may leave nothing.
@@ -294,6 +301,15 @@ def needing_a_change(truth: Any) -> list[Region]:
     return [region for region in regions if region.kind.fewest]
 
 
+def divides_equal(labeling: Any) -> bool:
+    """Tell whether neighboring segments of a labeling may have one name."""
+    if isinstance(labeling, LabeledPartial):
+        names = labeling.sample_labels
+        cuts = [ends[:-1] for _, ends in known_stretches(labeling)]
+        return any(np.any((names[t] != -1) & (names[t - 1] == names[t])) for t in cuts)
+    return isinstance(labeling, LabeledPartition)
+
+
 def count_segments(truth: Any) -> int:
     """Count labeled segments and annotated regions, or clusters."""
     if isinstance(truth, np.ndarray):
@@ -312,16 +328,18 @@ def _labeled(data: LabeledSequences) -> LabeledSequences:
                 "left out; give them another label if they are of a class.",
                 stacklevel=5,
             )
-    truths = [Partition(ends=ends) for ends in data.change_points]
-    if all(truth.n_clusters == 1 for truth in truths):
+    lengths = list(map(len, data.labels))
+    known = DataSets(data.sequences, False, None)
+    truths = read_labelings("Segmenter", data.labelings, known, segments=True, partial=True)
+    if not any(map(fewest_changes, truths)):
         raise ValueError(
             f"Segmenter needs a boundary to learn from, but each recording of {data.name!r}, or "
             "each stretch of it with known labels, is a single segment; give every segment a "
             "separate line, or give rows of another kind another label."
         )
-    long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
-    if len(long) < len(truths):
-        short = sorted({data.names[i] for i in set(range(len(truths))) - set(long)})
+    long = [i for i, length in enumerate(lengths) if length > 1]
+    if len(long) < len(lengths):
+        short = sorted({data.names[i] for i in set(range(len(lengths))) - set(long)})
         warnings.warn(
             "recordings of one row, or stretches of one row with known labels, tell nothing of "
             f"boundaries and are left out: {', '.join(short[:8])}.",

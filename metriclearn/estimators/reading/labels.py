@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
-from metriclearn.problem.partial_labels import PartialPartition
+from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import (
     LabeledPartition,
     Partition,
@@ -111,7 +111,7 @@ def read_labelings(
 
 def alike(truths: list[Any]) -> list[Any]:
     """Return the partitions, but convert all to PartialPartition if one of them is partial."""
-    if PartialPartition not in map(type, truths):
+    if not any(isinstance(truth, PartialPartition) for truth in truths):
         return truths
     given = PartialPartition.from_partition
     return [given(truth) if isinstance(truth, Partition) else truth for truth in truths]
@@ -305,7 +305,7 @@ def sample_labels(labeling: Any, length: int) -> NDArray | None:
 
     Partitions without labels, change-points and PartialPartitions have no label for each sample.
     """
-    if isinstance(labeling, LabeledPartition):
+    if isinstance(labeling, (LabeledPartition, LabeledPartial)):
         return labeling.sample_labels
     if isinstance(labeling, (Partition, PartialPartition)):
         return None
