@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import metriclearn
 from metriclearn import datasets
-from metriclearn.datasets import UNKNOWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+UNKNOWN = "unknown"  # label of time that nobody has labeled, as in metriclearn.datasets
 WITHOUT_RATE = (
     "Neither --time nor --rate is given, so a row counts as a second; name the column of times "
     "(--time COLUMN), or pass the rows per second (--rate NUMBER)."

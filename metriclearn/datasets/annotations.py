@@ -404,22 +404,33 @@ def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDAr
     >>> untold_starts([(0.0, 2.0, "a"), (2.0, 3.0, "unknown"), (6.0, 9.0, "b")], 9, 1.0).tolist()
     [2]
     """
-    touching: list[float] = []
-    runs: list[Segment] = []  # segments of one label that touch
-    for start, end, label in segments:
-        if runs and label == runs[-1][2] and abs(start - runs[-1][1]) < _TOUCHING:
-            touching.append(start)
-            runs[-1] = runs[-1][0], end, label
+    runs: list[list[Segment]] = []  # of segments with one label that touch
+    for one in segments:
+        if runs and one[2] == runs[-1][-1][2] and _touch(runs[-1][-1], one):
+            runs[-1].append(one)
         else:
-            runs.append((start, end, label))
-    edges = (0.0, 0.0, ""), (n_rows / rate, n_rows / rate, "")
-    for before, (start, end, label), after in zip([edges[0], *runs], runs, [*runs[1:], edges[1]]):
-        most = [(end - start) / 2 if one in edges else _TOUCHING for one in (before, after)]
-        touches = start - before[1] < most[0], after[0] - end < most[1]
-        if label == UNKNOWN and not all(touches):
-            touching += [time for time, one in zip((start, end), touches) if one]
+            runs.append([one])
+    touching = [start for run in runs for start, *_ in run[1:]]
+    for before, run, after in zip([None, *runs], runs, [*runs[1:], None]):
+        (start, first, label), (last, end, _) = run[0], run[-1]
+        if label != UNKNOWN:
+            continue
+        sides = (
+            bool(before and _touch(before[-1], run[0])),
+            bool(after and _touch(run[-1], after[0])),
+        )
+        fills = (
+            sides[0] or (before is None and start < (first - start) / 2),
+            sides[1] or (after is None and n_rows / rate - end < (end - last) / 2),
+        )
+        if not all(fills):
+            touching += [start] * sides[0] + [end] * sides[1]
     rows = np.searchsorted((np.arange(n_rows) + 0.5) / rate, sorted(touching))
     return np.unique(rows[(rows > 0) & (rows < n_rows)])
+
+
+def _touch(before: Segment, after: Segment) -> bool:
+    return abs(after[0] - before[1]) < _TOUCHING
 
 
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:

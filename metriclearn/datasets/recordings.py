@@ -296,8 +296,7 @@ def _labeled(
     """
     labelings = [[label for *_, label in tables[recording]] for recording in features]
     # with one label, every boundary of the table counts
-    every = set(chain(*labelings))
-    one = len(every) == 1 and every != {UNKNOWN}
+    one = len({*chain(*labelings)} - {UNKNOWN}) == 1
     if gap not in (None, UNKNOWN) and not name_classes(labelings):
         raise ValueError(
             f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; label "
@@ -317,7 +316,10 @@ def _labeled(
             i for (*_, i), (*_, label) in zip(numbered(spans), spans) if label != UNKNOWN
         } - seen
         short[recording] = len(lost)
-        names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
+        names = [
+            (start, end, label if label == UNKNOWN else f"{recording} {i}")
+            for (start, end, label), (*_, i) in zip(spans, numbered(spans))
+        ]
         labels = row_labels(names if one else spans, len(X), rate, gap)
         starts = untold_starts(names if one else spans, len(X), rate)
         parts[recording] = X, labels, starts

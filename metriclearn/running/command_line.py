@@ -7,24 +7,28 @@ help, the placeholder for the value is the name of the parameter, or the third e
 ``Annotated`` if there is one.
 
 The exit status is 0 if all went well, 1 after an error that the user can fix (with a message of one
-sentence), 2 for a wrong command line, and 130 if interrupted.
+sentence), 2 for a wrong command line, 130 if interrupted, and 141 if the program that reads the
+output, such as ``head``, has ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import os
+import select
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from metriclearn.running.progress import telling
 
+_UNREAD = 141
 FIXABLE = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
 
 
@@ -53,6 +57,20 @@ def run_program(
     arguments : sequence of str, optional
         By default the arguments of the process.
     """
+    try:
+        try:
+            return _run(lambda: command_line(program, main, commands, version), arguments)
+        finally:
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        return _UNREAD
+
+
+def _run(made: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] | None) -> int:
+    """Run the command that the arguments choose, and return the exit status."""
     interruptions: list[int] = []
     notes: set[str] = set()
 
@@ -64,12 +82,13 @@ def run_program(
     try:
         with _noting_interruptions(interruptions), warnings.catch_warnings():
             warnings.showwarning = note  # type: ignore[assignment]
-            parser = command_line(program, main, commands, version)
-            options = vars(parser.parse_args(arguments))
+            options = vars(made().parse_args(arguments))
             command = options.pop("run")
             with telling(command.__name__):
                 command(**options)
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError) and _is_unread():
+            return _UNREAD
         if interruptions or isinstance(error, KeyboardInterrupt):
             print("Interrupted. No file was left incomplete.", file=sys.stderr)
             return 130
@@ -78,6 +97,27 @@ def run_program(
         print(f"Error: {sentence(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _is_unread() -> bool:
+    """Tell whether the reader of the output or of the notes has ended. Then both go nowhere."""
+    unread = False
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError):  # a stream without a file
+            if _has_no_reader(stream.fileno()):
+                unread = True
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
+    return unread
+
+
+def _has_no_reader(file: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where only writing tells
+        return True
+    waiting = select.poll()
+    waiting.register(file, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in waiting.poll(0))
 
 
 def sentence(error: BaseException) -> str:

@@ -765,6 +765,35 @@ def test_interrupted_while_libraries_are_loaded(
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{told}\n")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="only writing to a pipe tells there")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_command_whose_output_nobody_reads_ends_quietly(
+    tmp_path: Path, unbuffered: str, merged: bool
+) -> None:
+    """As in ``metriclearn compare truth found | head -1``; errors are told where they are read."""
+    (tmp_path / "a.csv").write_text("recording,start,end,label\nr,0,1,x\nr,1,2,y\n")
+    root = str(Path(ml.__file__).parents[1])
+    for arguments in (["compare", "a.csv", "a.csv"], ["compare", "a.csv", "no.csv"]):
+        unread, given = os.pipe()
+        os.close(unread)
+        done = subprocess.run(
+            [sys.executable, "-m", "metriclearn", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": root, "PYTHONUNBUFFERED": unbuffered},
+            stdout=given,
+            stderr=given if merged else subprocess.PIPE,
+            text=True,
+        )
+        os.close(given)
+        told = "" if merged else done.stderr
+        if "no.csv" in arguments and not merged:
+            assert (done.returncode, told.count("\n")) == (1, 1)
+            assert "does not exist" in told
+        else:
+            assert (done.returncode, told) == (141, "")
+
+
 def test_page_of_the_console_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

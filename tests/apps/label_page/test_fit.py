@@ -109,18 +109,16 @@ def annotated(draw: st.DrawFn) -> list[dict[str, Any]]:
     times = draw(st.lists(st.integers(1, 8), min_size=1, max_size=6, unique=True).map(sorted))
     kinds = draw(st.sampled_from([["no change", ""], ["segment", "segment", "no change", ""]]))
     entries: list[dict[str, Any]] = []
+    before: tuple[str, str] = "", ""
     for start, end in pairwise([0, *times, 9]):
-        one: dict[str, Any] = {"start": start, "end": end, "kind": draw(st.sampled_from(kinds))}
-        if one["kind"] == "segment":
-            one["label"] = draw(st.sampled_from("ab"))
-        before = entries[-1] if entries else {}
-        touches = before.get("end") == start
-        same = touches and [before[k] for k in before if k in ("kind", "label")] == [
-            one[k] for k in before if k in ("kind", "label")
-        ]
+        kind = draw(st.sampled_from(kinds))
+        label = draw(st.sampled_from("ab")) if kind == "segment" else ""
+        same = kind and before == (kind, label)  # such neighbors have a change between them
         if start and (same or draw(st.booleans())):
             entries.append({"start": start, "end": start, "kind": "change"})
-        entries += [one] if one["kind"] else []
+        named = {"label": label} if label else {}
+        entries += [{"start": start, "end": end, "kind": kind} | named] if kind else []
+        before = kind, label
     return entries
 
 
@@ -149,7 +147,8 @@ def check_labels(given: dict[str, list[Annotation]], data: LabeledSequences) -> 
         for one in used:
             rows[int(one.start) : int(one.end)] = one.label or "numbered"
         assert (rows == "unknown").tolist() == (labels == "unknown").tolist()
-        assert not labeled or rows.tolist() == labels.tolist()
+        if len({o.label for m in given.values() for o in m if o.label}) > 1:
+            assert rows.tolist() == labels.tolist()
     if any("unknown" in labels for labels in data.labels):
         if all((labels == "unknown").all() for labels in data.labels) and not any(
             map(len, data.starts)
@@ -177,7 +176,7 @@ def fewest(known: Any) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:.*(fit does not learn|too short|in no segment|label are kept)")
-@pytest.mark.parametrize("kind", ["page", "page, other", *FORMATS])
+@pytest.mark.parametrize("kind", ["page", *FORMATS])
 @settings(max_examples=examples(40), deadline=None)
 @given(many=annotated(), more=annotated())
 def test_fit_learns_the_boundaries_that_are_annotated(
@@ -198,6 +197,8 @@ def test_fit_learns_the_boundaries_that_are_annotated(
         tables = {}
         for name, one in given.items():
             rows = exported(name, one, 9.0, any(o.label for m in given.values() for o in m))
+            if kind == "rttm":  # it holds no blanks, so the page writes these names
+                rows = [(start, end, "_".join(label.split())) for start, end, label in rows]
             with wave.open(str(folder / f"{name}.wav"), "wb") as file:
                 file.setparams((1, 2, 1000, 0, "NONE", ""))
                 file.writeframes(bytes(18000))
