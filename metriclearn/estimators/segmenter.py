@@ -36,7 +36,12 @@ from metriclearn.estimators.reading.given import (
 from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice, choose
-from metriclearn.estimators.selection.cross_fit import CrossFit, Rule, choice_rules, consensus_rules
+from metriclearn.estimators.selection.cross_fit import (
+    CrossFit,
+    choice_rules,
+    consensus_rules,
+    rules_alone,
+)
 from metriclearn.estimators.selection.families import (
     default_members,
     families_of,
@@ -375,13 +380,13 @@ class Segmenter(AgreementSegmenter):
         if self.combine == "best":
             members = members[:1]
         parts = Parts([], np.zeros_like(given.groups), given.used)
-        table = fitted_table(self._runner, given, parts, lambda *_: [Rule()], members)
+        table = fitted_table(self._runner, given, parts, rules_alone, members).with_last_scores()
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # of one recording, whose labels need not recur
             table = replace(table, classes=np.unique(np.concatenate(names)))
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         if len(table.members) == 1:
-            self._keep_one(table, 0, table.scores[0][0])
+            self._keep_one(table, 0, table.candidates[0].scores[0])
         self._note_missing(table)
 
     def _fit_parts(self, given: Given) -> None:

@@ -280,6 +280,11 @@ class CrossFit:
             return scores[-1]
         return self._tuned_to(m, self.scores[m][-1], list(self.parts)[-1], rule)
 
+    def with_last_scores(self) -> Self:
+        """Return the table with the scores of models that were fitted to all recordings alone."""
+        last = [one._replace(scores=[self.last_score(c)]) for c, one in enumerate(self.candidates)]
+        return replace(self, candidates=tuple(last))
+
     def _tuned_to(self, m: int, score: Any, places: NDArray, rule: Rule) -> Any:
         if not score.has_choice:
             return score
@@ -605,6 +610,15 @@ def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], li
         return found
 
     return rules
+
+
+def rules_alone(table: CrossFit, m: int) -> list[Rule]:
+    """Return the rule of models that are fitted to all recordings alone: the penalty as learned.
+
+    If labels allow a boundary everywhere, it is the one by the labeled rate.
+    """
+    free = table.towards == (1.0,) and table.scores[m][-1].has_choice
+    return [Rule(TRAINING, towards=1.0) if free else Rule()]
 
 
 def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:

@@ -83,6 +83,40 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
         assert followed == [(end, label) for _, end, label in found]
 
 
+@pytest.mark.parametrize("n_recordings", [1, 3])
+@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
+def test_boundaries_beside_unlabeled_time_are_learned(
+    tmp_path: Path, n_recordings: int, labeled: bool
+) -> None:
+    """Every other segment has a label, or none has one."""
+    folder, names = tmp_path / "recordings", NAMES[:n_recordings]
+    folder.mkdir()
+    for seed, name in enumerate(names):
+        write_table(folder / f"{name}.csv", seed)
+    project = Project(folder, dict.fromkeys(names, SECONDS), settings={"rate": RATE})
+    kept = (7.0, 22.0, 28.0, 45.0) if labeled else ()
+    many = [o for o in annotations(8) if o["kind"] == "change" or o["start"] in kept]
+    project.change(0, {name: read_annotations(many, SECONDS) for name in names})
+    assert (folder / "segments.csv").is_file() == labeled
+
+    model, new = tmp_path / "a.model", tmp_path / "new.csv"
+    assert main(["fit", str(folder), "--out", str(model), "--quick"]) == 0
+    write_table(new, 77)
+    assert main(["segment", str(new), "--model", str(model)]) == 0
+    (found,) = read_segments(tmp_path / "new.segments.csv").values()
+    if labeled:  # neighbors of one name are joined
+        assert [(end, label) for _, end, label in found] == [
+            (13.0, "a"),
+            (28.0, "b"),
+            (45.0, "a"),
+            (60.0, "b"),
+        ]
+    else:
+        assert set(ENDS) <= {end for _, end, _ in found}
+        assert len(found) < 60  # there may be more between changes, but not at most rows
+
+
 def test_a_data_set_keeps_these_boundaries_where_it_is_cut(tmp_path: Path) -> None:
     table = tmp_path / "one.csv"
     write_table(table, 0)
