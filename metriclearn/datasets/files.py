@@ -46,7 +46,8 @@ def load_files(
     (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
     an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
     the name of the sequence. Labels in text files are strings, or integers if all labels of the
-    file are integers. Empty cells and NaN are missing values. Columns that hold times by their
+    file are integers. Rows without a label have the label −1 or "", from which
+    :meth:`metriclearn.Segmenter.fit` does not learn. Empty cells and NaN are missing values. Columns that hold times by their
     names, and never decrease, are left out.
 
     Parameters
@@ -393,25 +394,36 @@ def read_labeled(
             remedy = "name the column of the labels (label=…, --label)"
             raise lacks(file, column, table.columns, remedy)
         blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
-        if blank.any():
+        if blank.all() or (blank.any() and column == group):
             raise ValueError(
                 f"{os.fspath(file)!r} has no value in row {blank.argmax() + 1} of column "
-                f"{column!r}; write a word such as unknown, and leave such rows out if you like "
-                "(data.without('unknown'), --unknown unknown)."
+                f"{column!r}; {'write one in every row' if column == group else 'label some rows'}."
             )
     if table.empty or table.shape[1] == len(special):
         raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")
     groups = sorted(set(map(text, table[group].astype(str)))) if group else [file.stem]
     if len(groups) > 1:
         raise ValueError(f"{os.fspath(file)!r} needs one group in column {group!r}, got {groups}.")
-    labels = table[label].to_numpy()
+    unlabeled = table[label].isna() | (table[label].astype(str).str.strip() == "")
+    labels = table[label][~unlabeled].to_numpy()
     if pd.api.types.is_string_dtype(table[label]):
         labels = _forms(labels.astype(np.str_))
     if file.suffix.lower() in SEPARATORS and all(
         re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels
     ):
         labels = labels.astype(np.int64)
+    if (blank := unlabeled.to_numpy()).any():
+        labels = _with_blanks(labels, blank)
     return table.drop(columns=special), labels, groups[0]
+
+
+def _with_blanks(labels: NDArray, blank: NDArray[np.bool_]) -> NDArray:
+    """Return the labels of all rows; rows without one have −1 beside whole numbers, or no text."""
+    whole = labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
+    known = labels.astype(np.int64) if whole else labels.astype(np.str_)
+    every = np.full(len(blank), -1 if whole else "", dtype=known.dtype)
+    every[~blank] = known
+    return every
 
 
 def columns_as(table: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:

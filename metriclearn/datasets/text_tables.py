@@ -186,6 +186,11 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
         except wrong:
             _check_widths(path, form)
             raise
+    if form.decimal == ",":  # pandas leaves commas in columns with cells that are no numbers
+        as_given = set(map(text, options.get("dtype") or {}))
+        for name in table.columns.difference(table.select_dtypes("number").columns):
+            if text(name) not in as_given:
+                table[name] = table[name].map(_point, na_action="ignore")
     return table.rename(columns=str.strip)
 
 

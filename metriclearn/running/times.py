@@ -157,8 +157,8 @@ def rate_of(tables: Sequence[Times], column: str) -> float:
     step, middles = float(np.median(every)), [float(np.median(times.steps)) for times in long]
     if np.ptp(every) > step or np.ptp(middles) > 0.1 * step:
         warnings.warn(
-            f"Rows are {every.min():g} to {every.max():g} s apart by column {column!r}, but count "
-            f"as {step:g} s each; resample them evenly if times matter.",
+            f"Rows are {every.min():g} to {every.max():g} s apart by column {column!r}, and models "
+            f"count each as {step:g} s; results have the times of the column.",
             stacklevel=2,
         )
     near = [times for times, middle in zip(long, middles) if step / 1.5 < middle < 1.5 * step]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import metriclearn
 from metriclearn import datasets, running
-from metriclearn.apps.models import WITHOUT_RATE, extractor_of
+from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, extractor_of
 from metriclearn.running import FIXABLE, counted, install, run_program, sentence
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ def fit(
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
       metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
-    from metriclearn.apps.console.missing import prepared
+    import numpy as np
+
+    from metriclearn.apps.console.missing import left_out, prepared
     from metriclearn.apps.label_page.project import page_settings
 
     running.writable(out)  # before anything is learned
@@ -172,9 +174,20 @@ def fit(
         data = replace(data, groups=datasets.read_groups(groups, data.names))
     if unknown is None and any(page.unknown in labels.tolist() for labels in data.labels):
         unknown = page.unknown
+    if unknown is None and any(UNKNOWN in labels.tolist() for labels in data.labels):
+        warnings.warn(
+            f"The label {UNKNOWN!r} is learned as a class; if nobody has labeled this time, pass "
+            f"--unknown {UNKNOWN}, and --gap {UNKNOWN} for time that a table leaves out.",
+            stacklevel=2,
+        )
     data = prepared(data, times, fill, rate or 1.0, unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    options: Any = {"rate": rate, "time": given, "tolerance": tolerance}
+    gaps = [np.isnan(rows).any(axis=1) for rows in data.sequences]
+    view, n_gaps = None, int(sum(map(np.sum, gaps)))
+    if n_gaps:
+        warnings.warn(left_out(repr(str(folder)), n_gaps, sum(map(len, gaps))), stacklevel=2)
+        view = metriclearn.views.LeaveOut()
+    options: Any = {"rate": rate, "time": given, "tolerance": tolerance, "view": view}
     model = metriclearn.Segmenter(learner, extractor=extractor, **options).fit(data)
     model.save(out)
     _print(model.summary())
@@ -403,7 +416,8 @@ def _segments_of(
             cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
             begins = times[name].at(cuts) if times else cuts / rate
             spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
-            tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
+            rows = [(start, end, str(names[row])) for start, end, row in spans]
+            tables[name] = [one for one in rows if one[2] not in ("", "-1")]
         return tables
     files = sorted(path.glob("*.segments.csv"))
     if not files:

@@ -322,10 +322,13 @@ def _labeled(data: LabeledSequences) -> LabeledSequences:
     """Leave out samples that nobody has labeled, and recordings that tell nothing of boundaries."""
     for label in sorted({label for labels in data.labels for label in runs(labels)}):
         if label.strip().casefold() in _NOBODY:
+            count, total = (sum(map(len, one.labels)) for one in (data.without(label), data))
             data = data.without(label)
+            what = f"samples of label {label!r} count as those that nobody has labeled and"
+            remedy = "; give them another label if they are of a class" if label else ""
             warnings.warn(
-                f"samples of label {label!r} count as those that nobody has labeled and are "
-                "left out; give them another label if they are of a class.",
+                f"{total - count} of {total} {what if label else 'samples have no label and'} are "
+                f"left out{remedy}.",
                 stacklevel=5,
             )
     lengths = list(map(len, data.labels))

@@ -113,7 +113,8 @@ def test_boundaries_beside_unlabeled_time_are_learned(
             (60.0, "b"),
         ]
     else:
-        assert set(ENDS) <= {end for _, end, _ in found}
+        ends = np.array([end for _, end, _ in found])
+        assert all(np.min(np.abs(ends - end)) < 0.11 for end in ENDS)
         assert len(found) < 60  # there may be more between changes, but not at most rows
 
 
