@@ -46,8 +46,8 @@ def load_files(
     (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
     an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
     the name of the sequence. Labels in text files are strings, or integers if all labels of the
-    file are integers. Rows without a label have the label −1 or "", from which
-    :meth:`metriclearn.Segmenter.fit` does not learn. Empty cells and NaN are missing values. Columns that hold times by their
+    file are integers. Rows without a label get −1 or "", and :meth:`metriclearn.Segmenter.fit` does
+    not learn from them. Empty cells and NaN are missing values. Columns that hold times by their
     names, and never decrease, are left out.
 
     Parameters

@@ -160,7 +160,7 @@ def fit(
         labeled |= {"segments": page.segments, "gap": page.unknown}
     else:
         labeled["segments"] = segments
-    left_out = [*(ignore or []), *([time] if time else [])]
+    aside = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
     given = None if rate or recorded else time
     times, rate = _times_of("fit", folder, given, rate, segments, duplicates)
@@ -169,7 +169,7 @@ def fit(
         _refuse("a folder of CSV files", folder, **of_tables, duplicates=duplicates)
         extractor, data = _recorded(folder, features, rate, cache, labeled)
     else:
-        data = _tables(folder, features, rate, times, left_out, likelihood, cache, labeled)
+        data = _tables(folder, features, rate, times, aside, likelihood, cache, labeled)
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
     if unknown is None and any(page.unknown in labels.tolist() for labels in data.labels):

@@ -168,7 +168,7 @@ class KnownRows:
             if not known.all() and self._n_known == self.count:
                 warnings.warn(
                     f"Row {self.count + int(np.argmin(known)) + 1} of {self.who} has missing "
-                    f"values; such rows are left out, {_REMEDY}.",
+                    f"values; such rows are left out; {_REMEDY}.",
                     stacklevel=2,
                 )
             self._places += (self.count + np.flatnonzero(known)).tolist()
