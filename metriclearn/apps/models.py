@@ -36,6 +36,8 @@ def model_of(
     extractor: Any,
     rate: float,
     learner: Any = None,
+    *,
+    time: str | None = None,
 ) -> metriclearn.Segmenter:
     """Learn from the rows of recordings and their labels. Rows far from labels are left out.
 
@@ -53,6 +55,8 @@ def model_of(
     rate : float
         Rows per second.
     learner : Segmenter, or the only member of one, optional
+    time : str, optional
+        The column of times of tables.
     """
     from sklearn.base import clone
 
@@ -60,5 +64,5 @@ def model_of(
     if any(UNKNOWN in part[1] for part in parts.values()):
         data = data.with_unlabeled(UNKNOWN)
     made = learner if isinstance(learner, metriclearn.Segmenter) else metriclearn.Segmenter(learner)
-    options = {"extractor": extractor, "rate": rate, "verbose": False}
+    options = {"extractor": extractor, "rate": rate, "time": time, "verbose": False}
     return clone(made).set_params(**options).fit(data)

@@ -91,22 +91,31 @@ class Times:
         return float(f"{len(steps) / steps.sum():.9g}") if len(steps) else float("nan")
 
     def at(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """Return the seconds at which rows begin. Row T begins a step after the last one."""
-        end = self.seconds[-1] + (1 / self.rate if len(self.seconds) > 1 else 0.0)
-        return np.append(self.seconds, end)[np.asarray(rows)]
+        """Return the seconds at which rows begin. Row T begins a step after the last one.
+
+        Rows may have fractions.
+        """
+        places = np.asarray(rows, dtype=np.float64)
+        row = np.clip(places.astype(np.int64), 0, len(self.seconds) - 1)
+        return self.seconds[row] + (places - row) * self._widths[row]
 
     def rows(self, seconds: ArrayLike) -> NDArray[np.float64]:
         """Return the places of times in rows, with fractions: the inverse of :meth:`at`.
 
         A time in a hole belongs to the end of the row before it.
         """
-        given = np.asarray(seconds, dtype=np.float64)
-        step = 1 / self.rate if len(self.seconds) > 1 else 1.0
-        widths = np.append(np.diff(self.seconds), np.inf)
-        widths[[*(self.holes - 1), -1]] = step
+        given, widths = np.asarray(seconds, dtype=np.float64), self._widths
         row = np.maximum(np.searchsorted(self.seconds, given, side="right") - 1, 0)
         part = (given - self.seconds[row]) / widths[row]
         return row + np.where(row < len(self.seconds) - 1, np.minimum(part, 1.0), part)
+
+    @property
+    def _widths(self) -> NDArray[np.float64]:
+        """The seconds that each row lasts; one before a hole, and the last one, last a step."""
+        step = 1 / self.rate if len(self.seconds) > 1 else 1.0
+        widths = np.append(np.diff(self.seconds), step)
+        widths[self.holes - 1] = step
+        return widths
 
     def firsts(self, rate: float) -> NDArray[np.intp]:
         """Return the first row in each time of 1/rate seconds. Times without a row are left out."""

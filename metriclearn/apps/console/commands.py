@@ -154,16 +154,27 @@ def fit(
     extractor: Any = None
     labeled: dict[str, Any] = {"gap": gap, "label": label, "annotator": annotator}
     page = page_settings(folder, segments, features)  # of metriclearn label
-    features, rate = features or page.features, rate or page.rate
-    ignore = ignore or page.ignore
+    features, ignore = features or page.features, ignore or page.ignore
+    duplicates = duplicates or page.duplicates
+    if rate is None and (time or page.time) == page.time:  # as on the page
+        time, rate = page.time, page.rate
+    elif rate is None and page.segments is not None:
+        rate = page.rate
     if page.segments is not None and not (label or annotator):
         labeled |= {"segments": page.segments, "gap": page.unknown}
     else:
         labeled["segments"] = segments
     aside = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
-    given = None if rate or recorded else time
-    times, rate = _times_of("fit", folder, given, rate, segments, duplicates)
+    by_page = (time, rate) == (page.time, page.rate)
+    given = time if not recorded and (rate is None or by_page) else None
+    times, found = _times_of("fit", folder, given, rate, segments, duplicates)
+    rate = rate or found
+    if given and by_page and labeled["segments"] is page.segments:  # its seconds count rows
+        labeled["segments"] = {
+            name: [(*times[name].at(np.multiply(one[:2], rate)).tolist(), one[2]) for one in rows]
+            for name, rows in page.segments.items()
+        }
     if recorded:
         of_tables = {"time": time, "ignore": ignore, "likelihood": likelihood, "fill": fill}
         _refuse("a folder of CSV files", folder, **of_tables, duplicates=duplicates)

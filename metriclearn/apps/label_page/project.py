@@ -224,7 +224,8 @@ class Project:
         boundaries, and how well predictions agree with the labels of held-out stretches.
     settings : dict
         The settings with which the recordings were read: ``features``, ``rate`` (rows per second of
-        tables), ``ignore`` and ``media_rate``. ``metriclearn fit`` uses the same settings.
+        tables), ``time``, ``duplicates``, ``ignore`` and ``media_rate``. ``metriclearn fit`` uses
+        the same settings.
     seen : dict
         The content of the file when it was last read or written.
     revision : int
@@ -583,6 +584,8 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
         ignore, features = content.get("ignore") or [], content.get("features")
         right = all(type(rate) in (int, float) and 0 < rate < math.inf for rate in rates)
         right = right and isinstance(ignore, list) and all(isinstance(c, str) for c in ignore)
+        right = right and isinstance(content.get("time", ""), str)
+        right = right and content.get("duplicates") in (None, "mean", "first")
         if not right or features not in _FEATURES:
             raise ValueError(
                 f"rate and media_rate need to be rows per second, ignore a list of columns, and "
@@ -602,6 +605,8 @@ class PageSettings(NamedTuple):
         Rows per second.
     ignore : list of str or None
         Columns that are not features.
+    time, duplicates : str or None
+        The column of times, and what stands for rows of one time.
     unknown : str or None
         The label of unlabeled rows.
     segments : dict of lists of (start, end, label), or None
@@ -612,6 +617,8 @@ class PageSettings(NamedTuple):
     features: str | None = None
     rate: float | None = None
     ignore: list[str] | None = None
+    time: str | None = None
+    duplicates: Any = None
     unknown: str | None = None
     segments: dict[str, list[Segment]] | None = None
 
@@ -635,10 +642,10 @@ def page_settings(folder: Path, segments: str, features: str | None) -> PageSett
     spans = known if known is not None else read_segments(folder / segments)
     files = recording_files(folder)
     if features == "tables" or not set(named_as(spans, files)) & set(files):
-        settings = "tables", project.get("rate"), project.get("ignore")
-    else:
-        settings = project.get("features"), project.get("media_rate"), None
-    return PageSettings(*settings, UNKNOWN, known)
+        named = (project.get(name) for name in ("rate", "ignore", "time", "duplicates"))
+        return PageSettings("tables", *named, UNKNOWN, known)
+    rate, features = project.get("media_rate"), project.get("features")
+    return PageSettings(features, rate, unknown=UNKNOWN, segments=known)
 
 
 def _labeled_in(

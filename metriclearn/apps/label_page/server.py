@@ -353,7 +353,8 @@ class Page:
                 parts[other.name] = other.features, *labels
         if not parts:
             raise Refusal(422, "A model needs labels; set boundaries, or accept some.")
-        return model_of(self.folder.name, parts, one.columns, one.extractor, one.rate)
+        time = self.project.settings.get("time") if one.kind == "table" else None
+        return model_of(self.folder.name, parts, one.columns, one.extractor, one.rate, time=time)
 
     def _recording(self, name: str) -> Recording:
         if name not in self.recordings:
@@ -500,12 +501,15 @@ def open_page(
         optional(name, "label")
     earlier = read_project(folder)
     tiers = tiers_of(folder)
-    for name in ("features", "media_rate", "ignore"):
+    for name in ("features", "media_rate", "ignore", *([] if options.get("rate") else ["time"])):
         options[name] = options.get(name) or earlier.get(name)
     if label is not None:
         options["ignore"] = [*(options["ignore"] or []), label]
-    if not options.get("time"):  # with a column of times, the rate follows from it
+    if not options.get("time"):
         options["rate"] = options.get("rate") or earlier.get("rate")
+    elif options["time"] == earlier.get("time"):
+        options["duplicates"] = options.get("duplicates") or earlier.get("duplicates")
+        options["time_rate"] = earlier.get("rate")
     recordings, settings = open_recordings(folder, **options)
     if "rate" not in settings and any(one.kind == "table" for one in recordings):
         warnings.warn(WITHOUT_RATE, stacklevel=2)

@@ -230,6 +230,7 @@ def open_recordings(
     media_rate: float | None = None,
     cache: Path | None = None,
     duplicates: str | None = None,
+    time_rate: float | None = None,
 ) -> tuple[list[Recording], dict[str, Any]]:
     """Open all recordings and tables of a folder.
 
@@ -245,6 +246,8 @@ def open_recordings(
     media_rate
         Rows per second of sound and pictures. The default is four. If the folder has no tables, a
         given ``rate`` is used instead.
+    time_rate
+        The rate that the page has found in the column of times before.
 
     Raises
     ------
@@ -269,7 +272,7 @@ def open_recordings(
     times: dict[Path, Times] = {}
     if time and rate is None:
         times = {path: file_times(path, time, duplicates=duplicates) for path in tables}
-        rate = _common_rate(times, time)
+        rate = _common_rate(times, time, time_rate)
     recordings = [_table(path, left_out, times.get(path), rate or 1.0) for path in tables]
     if media:
         if features is None:
@@ -288,6 +291,7 @@ def open_recordings(
         raise ValueError(f"{str(folder)!r} needs different names without endings, got {twice[:5]}.")
     settings = {"features": features, "ignore": left_out, "rate": rate if tables else None}
     settings["media_rate"] = media_rate if media else None
+    settings |= {"time": time, "duplicates": duplicates} if times else {}
     return recordings, {key: value for key, value in settings.items() if value}
 
 
@@ -309,16 +313,19 @@ def _table(path: Path, left_out: list[str], times: Times | None, rate: float) ->
     return Recording(path.stem, "table", path, X, names, rate, seconds, times=times)
 
 
-def _common_rate(read: dict[Path, Times], time: str) -> float:
-    """Return the rate of tables by their column of times. On the page, rows are evenly spaced."""
+def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> float:
+    """Return the rate of tables by their column of times. On the page, rows are evenly spaced.
+
+    Saved labels have the ``earlier`` rate.
+    """
     if broken := [path.name for path, times in read.items() if len(times.holes)]:
         warnings.warn(
             f"There are holes between the times of {', '.join(broken[:5])}; the page shows rows "
-            "one after another, and counts seconds by rows; cut such tables at the holes "
-            "(metriclearn.regular) if times matter.",
+            "one after another, and counts seconds by rows; metriclearn segment gives the times of "
+            "the column.",
             stacklevel=3,
         )
-    return rate_of(list(read.values()), time)
+    return earlier or rate_of(list(read.values()), time)
 
 
 def _inside(folder: Path, paths: list[Path]) -> list[Path]:
