@@ -394,7 +394,7 @@ def read_labeled(
             remedy = "name the column of the labels (label=…, --label)"
             raise lacks(file, column, table.columns, remedy)
         blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
-        if blank.all() or (blank.any() and column == group):
+        if len(blank) and (blank.all() or (blank.any() and column == group)):
             raise ValueError(
                 f"{os.fspath(file)!r} has no value in row {blank.argmax() + 1} of column "
                 f"{column!r}; {'write one in every row' if column == group else 'label some rows'}."

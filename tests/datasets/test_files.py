@@ -161,7 +161,7 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,v,label\n1,2,a\n1,x,a\n", r"needs finite numbers, got 'x' in row 2 .* 'v'"),
         ('u,v,label\n"0,5",2,a\n', r"needs finite .*; write decimal points, or separate"),
         ('u,v,label\n"5,013.0",2,a\n', r"needs finite .*; write .* without a comma for each thou"),
-        ("u,v,label\n1,2,a\n1,2,\n", r"has no value in row 2"),
+        ("u,v,label\n1,2,\n1,2,\n", r"has no value in row 1 of column 'label'; label some rows"),
         ("u,v,label\n1,2,a\n1,2,a,7\n", "needs names .* but line 3 is; remove lines above the"),
         ("u,v,label\n1,2,a,\n1,2,b,\n", "needs names .* line 2 is; .* separators at the ends of"),
         ("Device: X\nSerial: 4\nu,v,label\n1,2,a\n", "needs names of columns .* but line 3 is"),
@@ -175,7 +175,7 @@ def test_group_column(tmp_path: Path) -> None:
         ("1,2,a\n3,4,a\n", r"needs a column 'label', got \['1', '2', 'a'\]"),
         ("u,v,label\nm,s,-\n1,2,a\n", "needs finite numbers, got 's' in row 1 of column 'v'"),
         ("u,v,label\n1,2,a\nTotal,2,-\n", "needs finite numbers, got 'Total' in row 2"),
-        ("u,v,label\n1,2,a\n\0\0\0", "has no value in row 2"),
+        ("u,v,label\n1,2,a\n\0\0\0", "needs finite numbers, got .* in row 2"),
     ],
 )
 def test_damaged_text(folder: Path, content: str | bytes, sentence: str) -> None:
@@ -296,3 +296,32 @@ def test_recordings_named_like_tables_of_segments_are_noted(tmp_path: Path) -> N
     (tmp_path / "walk.Segments.csv").write_text("x,label\n1,u\n2,v\n")
     with pytest.warns(UserWarning, match=r"they are no recordings: walk\.Segments\.csv; give"):
         assert load_files(tmp_path).names == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "values", "read"),
+    [
+        ("a,,b ,", ["a", "", "b ", None], ["a", "", "b", ""]),
+        ("1,,2,", [1.0, None, 2.0, None], [1, -1, 2, -1]),
+        ("0.5,,2.0,", [0.5, None, 2.0, None], ["0.5", "", "2.0", ""]),
+    ],
+)
+def test_rows_without_a_label_are_unlabeled(
+    tmp_path: Path, texts: str, values: list[object], read: list[object]
+) -> None:
+    lines = [f"{i},{one}" for i, one in enumerate(texts.split(","))]
+    (tmp_path / "a.csv").write_text("\n".join(["x,label", *lines]))
+    assert load_files(tmp_path).labels[0].tolist() == read
+    (tmp_path / "a.csv").unlink()
+    pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "label": values}).to_parquet(tmp_path / "a.parquet")
+    assert load_files(tmp_path).labels[0].tolist() == read
+
+
+def test_decimal_commas_are_read_beside_empty_cells(tmp_path: Path) -> None:
+    text = "x;y;label\n1,25;;1,5\n;-2,5e1;1,5\nNaN;3;b\n"
+    (tmp_path / "a.csv").write_text(text)
+    data = load_files(tmp_path)
+    np.testing.assert_array_equal(
+        data.sequences[0], [[1.25, np.nan], [np.nan, -25.0], [np.nan, 3.0]]
+    )
+    assert data.labels[0].tolist() == ["1,5", "1,5", "b"]

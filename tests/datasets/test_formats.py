@@ -216,10 +216,10 @@ def names(texts: dict[int, bytes], lengths: dict[int, int]) -> bytes:
     [
         ([markers({1: 6, 2: 2})], [(0, 2, ""), (2, 6, ""), (6, 8, "")]),
         ([markers({7: 2, 9: 6}), names({9: b"b", 7: b"caf\xe9"}, {})],  # letters of Windows
-         [(0, 2, "unknown"), (2, 6, "café"), (6, 8, "b")]),
+         [(1, 2, "unknown"), (2, 6, "café"), (6, 8, "b")]),
         ([names({1: b"a"}, {1: 4}), markers({1: 0, 2: 2})], [(0, 2, "a"), (2, 4, "a")]),
         ([markers({1: 1, 2: 6}), names({1: b"a"}, {1: 3})],
-         [(1, 4, "a"), (4, 6, "unknown"), (6, 8, "unknown")]),
+         [(1, 4, "a"), (5, 6, "unknown"), (6, 7, "unknown")]),
     ],
 )  # fmt: skip
 def test_markers_are_boundaries_and_regions_are_segments(chunks, expected, tmp_path: Path) -> None:
