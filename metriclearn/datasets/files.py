@@ -38,6 +38,7 @@ def load_files(
     pattern: str | None = None,
     group: str | None = None,
     ignore: Collection[str] = (),
+    partly: bool = False,
 ) -> LabeledSequences:
     """Load a folder of labelled sequences: one file per sequence, with one row per sample.
 
@@ -46,9 +47,9 @@ def load_files(
     (T, P) and ``y`` (T,). An optional array ``feature_names`` holds the names of the columns, and
     an optional ``group`` holds the group. Files are sorted by name; the name without its ending is
     the name of the sequence. Labels in text files are strings, or integers if all labels of the
-    file are integers. Rows without a label get −1 or "", and :meth:`metriclearn.Segmenter.fit` does
-    not learn from them. Empty cells and NaN are missing values. Columns that hold times by their
-    names, and never decrease, are left out.
+    file are integers. With ``partly``, rows without a label get −1 or "", and
+    :meth:`metriclearn.Segmenter.fit` does not learn from them. Empty cells and NaN are missing
+    values. Columns that hold times by their names, and never decrease, are left out.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ def load_files(
         it under the name ``group``. By default every sequence is a separate group.
     ignore : collection of str
         Columns that are not features, such as a time stamp. A file may lack these columns.
+    partly : bool
+        Whether rows may have no label.
 
     Returns
     -------
@@ -92,7 +95,7 @@ def load_files(
     """
     folder = Path(path)
     files = sequence_files("load_files", folder, pattern, ENDINGS)
-    read = [read_labeled(file, label, group) for file in files]
+    read = [read_labeled(file, label, group, partly) for file in files]
     first = [*read[0][0].columns, *ignore]
     read = [(columns_as(features, first), labels, name) for features, labels, name in read]
     if len({labels.dtype.kind in "iu" for _, labels, _ in read}) > 1:  # one type for all files
@@ -351,7 +354,7 @@ def read_columns(
 
 
 def read_labeled(
-    file: Path, label: str, group: str | None = None
+    file: Path, label: str, group: str | None = None, partly: bool = False
 ) -> tuple[pd.DataFrame, NDArray, str]:
     """Read the features, the labels and the group of one file in the layout of :func:`load_files`.
 
@@ -362,6 +365,8 @@ def read_labeled(
         Column of the labels.
     group : str, optional
         Column of the group.
+    partly : bool
+        Whether rows may have no label.
 
     Returns
     -------
@@ -394,10 +399,11 @@ def read_labeled(
             remedy = "name the column of the labels (label=…, --label)"
             raise lacks(file, column, table.columns, remedy)
         blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
-        if len(blank) and (blank.all() or (blank.any() and column == group)):
+        if blank.any() and (blank.all() or column == group or not partly):
+            rest = ", or pass --unknown '' if nobody has labeled such rows (partly=True)"
             raise ValueError(
                 f"{os.fspath(file)!r} has no value in row {blank.argmax() + 1} of column "
-                f"{column!r}; {'write one in every row' if column == group else 'label some rows'}."
+                f"{column!r}; write one{'' if column == group else rest}."
             )
     if table.empty or table.shape[1] == len(special):
         raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")

@@ -154,7 +154,7 @@ def fit(
     extractor: Any = None
     labeled: dict[str, Any] = {"gap": gap, "label": label, "annotator": annotator}
     page = page_settings(folder, segments, features)  # of metriclearn label
-    features, ignore = features or page.features, ignore or page.ignore
+    kind, ignore = features or page.features, ignore or page.ignore
     duplicates = duplicates or page.duplicates
     if rate is None and (time or page.time) == page.time:  # as on the page
         time, rate = page.time, page.rate
@@ -165,24 +165,29 @@ def fit(
     else:
         labeled["segments"] = segments
     aside = [*(ignore or []), *([time] if time else [])]
-    recorded = features != "tables" and _holds_recordings(folder, segments)
+    recorded = kind != "tables" and _holds_recordings(folder, segments)
     by_page = (time, rate) == (page.time, page.rate)
     given = time if not recorded and (rate is None or by_page) else None
     times, found = _times_of("fit", folder, given, rate, segments, duplicates)
     rate = rate or found
     if given and by_page and labeled["segments"] is page.segments:  # its seconds count rows
         labeled["segments"] = {
-            name: [(*times[name].at(np.multiply(one[:2], rate)).tolist(), one[2]) for one in rows]
+            name: [
+                (*times[name].at(np.multiply(one[:2], page.rate or 1.0)).tolist(), one[2])
+                for one in rows
+            ]
             for name, rows in page.segments.items()
         }
     if recorded:
         of_tables = {"time": time, "ignore": ignore, "likelihood": likelihood, "fill": fill}
         _refuse("a folder of CSV files", folder, **of_tables, duplicates=duplicates)
-        extractor, data = _recorded(folder, features, rate, cache, labeled)
+        extractor, data = _recorded(folder, kind, rate, cache, labeled)
     else:
-        data = _tables(folder, features, rate, times, aside, likelihood, cache, labeled)
+        options = aside, likelihood, cache, unknown == ""
+        data = _tables(folder, kind, rate, times, *options, labeled)
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
+    unknown = unknown or None  # rows without a label are left out by fit
     if unknown is None and any(page.unknown in labels.tolist() for labels in data.labels):
         unknown = page.unknown
     if unknown is None and any(UNKNOWN in labels.tolist() for labels in data.labels):
@@ -193,10 +198,10 @@ def fit(
         )
     data = prepared(data, times, fill, rate or 1.0, unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    gaps = [np.isnan(rows).any(axis=1) for rows in data.sequences]
-    view, n_gaps = None, int(sum(map(np.sum, gaps)))
-    if n_gaps:
-        warnings.warn(left_out(repr(str(folder)), n_gaps, sum(map(len, gaps))), stacklevel=2)
+    gaps = np.concatenate([np.isnan(rows).any(axis=1) for rows in data.sequences])
+    view = None
+    if gaps.any():
+        warnings.warn(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)), stacklevel=2)
         view = metriclearn.views.LeaveOut()
     options: Any = {"rate": rate, "time": given, "tolerance": tolerance, "view": view}
     model = metriclearn.Segmenter(learner, extractor=extractor, **options).fit(data)
@@ -427,8 +432,7 @@ def _segments_of(
             cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
             begins = times[name].at(cuts) if times else cuts / rate
             spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
-            rows = [(start, end, str(names[row])) for start, end, row in spans]
-            tables[name] = [one for one in rows if one[2] not in ("", "-1")]
+            tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
         return tables
     files = sorted(path.glob("*.segments.csv"))
     if not files:
@@ -601,6 +605,7 @@ def _tables(
     left_out: Sequence[str],
     likelihood: float | None,
     cache: Path | None,
+    partly: bool,
     labeled: dict[str, Any],
 ) -> Any:
     """Read a folder of tables, with their labels in a column or in a table of segments."""
@@ -613,7 +618,7 @@ def _tables(
     _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
     of_segments = {"likelihood": likelihood, "annotator": annotator}
     _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
-    return datasets.load_files(folder, labeled["label"] or "label", _CSV, ignore=left_out)
+    return datasets.load_files(folder, labeled["label"] or "label", _CSV, None, left_out, partly)
 
 
 def _recorded(

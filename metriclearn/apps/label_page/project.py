@@ -642,8 +642,9 @@ def page_settings(folder: Path, segments: str, features: str | None) -> PageSett
     spans = known if known is not None else read_segments(folder / segments)
     files = recording_files(folder)
     if features == "tables" or not set(named_as(spans, files)) & set(files):
-        named = (project.get(name) for name in ("rate", "ignore", "time", "duplicates"))
-        return PageSettings("tables", *named, UNKNOWN, known)
+        names = "rate", "ignore", "time", "duplicates"
+        given = {name: project.get(name) for name in names}
+        return PageSettings("tables", **given, unknown=UNKNOWN, segments=known)
     rate, features = project.get("media_rate"), project.get("features")
     return PageSettings(features, rate, unknown=UNKNOWN, segments=known)
 

@@ -428,7 +428,7 @@ def _begin_with_column(
     for one in recordings:
         if one.kind != "table":
             continue
-        labels = one.distinct(datasets.read_labeled(one.path, label)[1])
+        labels = one.distinct(datasets.read_labeled(one.path, label, partly=True)[1])
         ends = (Partition.from_runs(labels).change_points / one.rate).tolist()
         names = [
             UNKNOWN if text(word) == text(unknown or UNKNOWN) or word.lower() in nobody else word
