@@ -331,6 +331,14 @@ def _labeled(
             "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap).",
             stacklevel=3,
         )
+    _note_spans(short, equal, sum(map(len, labelings)), rate)
+    return parts
+
+
+def _note_spans(
+    short: Mapping[str, int], equal: Mapping[str, int], n_spans: int, rate: float
+) -> None:
+    """Warn of segments without a row, and of those that touch one with the same label."""
     too_short = f"too short for a row at {rate:g} rows per second are lost"
     rate_up = "raise the rate (--rate), or check that times are in seconds"
     divided = "that touch one with the same label are kept apart"
@@ -341,11 +349,10 @@ def _labeled(
         if total := sum(counts.values()):
             where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
             warnings.warn(
-                f"Segments {which}: {total} of {sum(map(len, labelings))} "
+                f"Segments {which}: {total} of {n_spans} "
                 f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
-                stacklevel=3,
+                stacklevel=4,
             )
-    return parts
 
 
 def _check_times(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import metriclearn
 from metriclearn import datasets, running
-from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, extractor_of
 from metriclearn.running import FIXABLE, counted, install, run_program, sentence
 
 if TYPE_CHECKING:
@@ -83,7 +82,6 @@ Tolerance = Annotated[
     "seconds by which a boundary may be off; by default a tenth of the median true segment, but at "
     "least one row",
 ]
-_CSV = "*.[cC][sS][vV]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,66 +143,19 @@ def fit(
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
       metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
-    import numpy as np
-
-    from metriclearn.apps.console.missing import left_out, prepared
-    from metriclearn.apps.label_page.project import page_settings
+    from metriclearn.apps.console.folders import Options, opened
 
     running.writable(out)  # before anything is learned
-    extractor: Any = None
-    labeled: dict[str, Any] = {"gap": gap, "label": label, "annotator": annotator}
-    page = page_settings(folder, segments, features)  # of metriclearn label
-    kind, ignore = features or page.features, ignore or page.ignore
-    duplicates = duplicates or page.duplicates
-    if rate is None and (time or page.time) == page.time:  # as on the page
-        time, rate = page.time, page.rate
-    elif rate is None and page.segments is not None:
-        rate = page.rate
-    if page.segments is not None and not (label or annotator):
-        labeled |= {"segments": page.segments, "gap": page.unknown}
-    else:
-        labeled["segments"] = segments
-    aside = [*(ignore or []), *([time] if time else [])]
-    recorded = kind != "tables" and _holds_recordings(folder, segments)
-    by_page = (time, rate) == (page.time, page.rate)
-    given = time if not recorded and (rate is None or by_page) else None
-    times, found = _times_of("fit", folder, given, rate, segments, duplicates)
-    rate = rate or found
-    if given and by_page and labeled["segments"] is page.segments:  # its seconds count rows
-        labeled["segments"] = {
-            name: [
-                (*times[name].at(np.multiply(one[:2], page.rate or 1.0)).tolist(), one[2])
-                for one in rows
-            ]
-            for name, rows in page.segments.items()
-        }
-    if recorded:
-        of_tables = {"time": time, "ignore": ignore, "likelihood": likelihood, "fill": fill}
-        _refuse("a folder of CSV files", folder, **of_tables, duplicates=duplicates)
-        extractor, data = _recorded(folder, kind, rate, cache, labeled)
-    else:
-        options = aside, likelihood, cache, unknown == ""
-        data = _tables(folder, kind, rate, times, *options, labeled)
+    given = Options(features, rate, segments, gap, label, time, ignore, likelihood)
+    given = given._replace(fill=fill, duplicates=duplicates, annotator=annotator)
+    read = opened(folder, given._replace(unknown=unknown, cache=cache))
+    data = read.data
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
-    unknown = unknown or None  # rows without a label are left out by fit
-    if unknown is None and any(page.unknown in labels.tolist() for labels in data.labels):
-        unknown = page.unknown
-    if unknown is None and any(UNKNOWN in labels.tolist() for labels in data.labels):
-        warnings.warn(
-            f"The label {UNKNOWN!r} is learned as a class; if nobody has labeled this time, pass "
-            f"--unknown {UNKNOWN}, and --gap {UNKNOWN} for time that a table leaves out.",
-            stacklevel=2,
-        )
-    data = prepared(data, times, fill, rate or 1.0, unknown)
     learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
-    gaps = np.concatenate([np.isnan(rows).any(axis=1) for rows in data.sequences])
-    view = None
-    if gaps.any():
-        warnings.warn(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)), stacklevel=2)
-        view = metriclearn.views.LeaveOut()
-    options: Any = {"rate": rate, "time": given, "tolerance": tolerance, "view": view}
-    model = metriclearn.Segmenter(learner, extractor=extractor, **options).fit(data)
+    options: Any = {"rate": read.rate, "time": read.time, "tolerance": tolerance}
+    options |= {"extractor": read.extractor, "view": read.view}
+    model = metriclearn.Segmenter(learner, **options).fit(data)
     model.save(out)
     _print(model.summary())
     print(f"Model: {out}")
@@ -351,7 +302,9 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    times, rate = _times_of("compare", truth, None if rate else time, rate, duplicates=duplicates)
+    from metriclearn.apps.console.folders import times_of
+
+    times, rate = times_of("compare", truth, None if rate else time, rate, duplicates=duplicates)
     left_out = [column for column in (time, *(ignore or [])) if column]
     true = _segments_of(truth, label, rate, left_out, times, annotator)
     pred = datasets.named_as(_segments_of(predicted), true)
@@ -443,29 +396,6 @@ def _segments_of(
         )
     read = (datasets.read_labels(file, annotator=annotator).items() for file in files)
     return dict(pair for pairs in read for pair in pairs)
-
-
-def _times_of(
-    who: str,
-    folder: Path,
-    time: str | None,
-    rate: float | None,
-    segments: str = "",
-    duplicates: str | None = None,
-) -> tuple[dict[str, running.Times], float | None]:
-    """Read the times of every table in a folder from the column ``time``, and their rate.
-
-    Without such a column there are no times, and the rate is the given one.
-    """
-    if time is None:
-        return {}, rate
-    files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
-    times = {
-        file.stem: datasets.file_times(file, time, duplicates=duplicates)
-        for file in files
-        if file.name != segments
-    }
-    return times, running.rate_of(list(times.values()), time)
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
@@ -567,88 +497,6 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
             "table; check that both are in seconds.",
             stacklevel=2,
         )
-
-
-def _refuse(kind: str, folder: Path, **options: Any) -> None:
-    """Raise an error if an option is given that does not apply to this kind of folder."""
-    if given := [f"--{name}" for name, value in options.items() if value is not None]:
-        raise ValueError(
-            f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "
-            f"{'it' if len(given) == 1 else 'them'} out."
-        )
-
-
-def _holds_recordings(folder: Path, segments: str) -> bool:
-    """Return whether a folder holds recordings or a table of their segments.
-
-    The result is also True if ``segments`` names another table than segments.csv. For a folder of
-    CSV files with labels, the result is False. If the folder holds none of these, an error is
-    raised.
-    """
-    of = metriclearn.features
-    kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
-    if kinds & {*of.AUDIO_SUFFIXES, *of.VIDEO_SUFFIXES} or (folder / segments).is_file():
-        return True
-    if segments == "segments.csv" and not any(folder.glob(_CSV)):
-        raise FileNotFoundError(
-            f"{str(folder)!r} holds neither recordings nor CSV files; add CSV files, or recordings "
-            f"with a table {segments}."
-        )
-    return segments != "segments.csv"
-
-
-def _tables(
-    folder: Path,
-    features: str | None,
-    rate: float | None,
-    times: Mapping[str, running.Times],
-    left_out: Sequence[str],
-    likelihood: float | None,
-    cache: Path | None,
-    partly: bool,
-    labeled: dict[str, Any],
-) -> Any:
-    """Read a folder of tables, with their labels in a column or in a table of segments."""
-    if rate is None:
-        warnings.warn(WITHOUT_RATE, stacklevel=3)
-    if features == "tables":
-        columns: dict[str, Any] = {"ignore": left_out, "likelihood": likelihood or 0.0}
-        return datasets.load_tables(folder, rate or 1.0, times=times, **labeled, **columns)
-    gap, annotator = labeled["gap"], labeled["annotator"]
-    _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
-    of_segments = {"likelihood": likelihood, "annotator": annotator}
-    _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
-    return datasets.load_files(folder, labeled["label"] or "label", _CSV, None, left_out, partly)
-
-
-def _recorded(
-    folder: Path,
-    features: str | None,
-    rate: float | None,
-    cache: Path | None,
-    labeled: dict[str, Any],
-) -> tuple[Any, Any]:
-    """Read a folder of recordings, and return the feature extractor and the data.
-
-    Unless the kind of features and the rate are given, they are chosen to suit the recordings.
-    """
-    from metriclearn.apps.label_page.project import read_project
-
-    spans, options = labeled["segments"], (labeled["label"], labeled["annotator"])
-    if isinstance(spans, str):
-        spans = datasets.read_labels(folder / spans, *options)
-    classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
-    files = datasets.recording_files(folder)
-    kinds = {file.suffix.lower() for file in files.values()}
-    if features is None and not kinds <= {*metriclearn.features.VIDEO_SUFFIXES}:
-        features = "audio"
-    features = features or ("both" if classes else "video")
-    # shots may be shorter than a second
-    extractor = extractor_of(features, rate or (1.0 if classes or features == "audio" else 8.0))
-    # labels from the page may name tables, too
-    named = sorted(set(spans) & set(files)) if read_project(folder) else None
-    given: dict[str, Any] = {"recordings": named, "cache": cache, **labeled}
-    return extractor, datasets.load_recordings(folder, extractor, **given)
 
 
 class _Reading(NamedTuple):

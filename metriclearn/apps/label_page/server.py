@@ -501,16 +501,9 @@ def open_page(
         optional(name, "label")
     earlier = read_project(folder)
     tiers = tiers_of(folder)
-    for name in ("features", "media_rate", "ignore", *([] if options.get("rate") else ["time"])):
-        options[name] = options.get(name) or earlier.get(name)
     if label is not None:
-        options["ignore"] = [*(options["ignore"] or []), label]
-    if not options.get("time"):
-        options["rate"] = options.get("rate") or earlier.get("rate")
-    elif options["time"] == earlier.get("time"):
-        options["duplicates"] = options.get("duplicates") or earlier.get("duplicates")
-        options["time_rate"] = earlier.get("rate")
-    recordings, settings = open_recordings(folder, **options)
+        options["ignore"] = [*(options.get("ignore") or earlier.get("ignore") or []), label]
+    recordings, settings = open_recordings(folder, earlier=earlier, **options)
     if "rate" not in settings and any(one.kind == "table" for one in recordings):
         warnings.warn(WITHOUT_RATE, stacklevel=2)
     lengths = {one.name: one.seconds for one in recordings}

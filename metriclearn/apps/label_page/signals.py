@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -227,10 +228,9 @@ def open_recordings(
     rate: float | None = None,
     time: str | None = None,
     ignore: Collection[str] | None = None,
-    media_rate: float | None = None,
     cache: Path | None = None,
     duplicates: str | None = None,
-    time_rate: float | None = None,
+    earlier: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Recording], dict[str, Any]]:
     """Open all recordings and tables of a folder.
 
@@ -243,11 +243,10 @@ def open_recordings(
     features, rate, time, ignore, cache, duplicates
         The same as the options of ``metriclearn fit``. By default, features of sound are computed
         if there is an audio file, else features of pictures.
-    media_rate
-        Rows per second of sound and pictures. The default is four. If the folder has no tables, a
-        given ``rate`` is used instead.
-    time_rate
-        The rate that the page has found in the column of times before.
+    earlier
+        The settings with which the page read the folder before. They count where options are not
+        given. Its ``media_rate``, the rows per second of sound and pictures, is four by default. If
+        the folder has no tables, a given ``rate`` is used instead.
 
     Raises
     ------
@@ -256,6 +255,12 @@ def open_recordings(
     ValueError
         If a file is damaged, or if the names of two files differ only in their endings.
     """
+    features, ignore = features or earlier.get("features"), ignore or earlier.get("ignore")
+    if rate is None:
+        time = time or earlier.get("time")
+        rate = None if time else earlier.get("rate")
+    as_before = time is not None and time == earlier.get("time")
+    duplicates = duplicates or (earlier.get("duplicates") if as_before else None)
     endings = {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
     listed = [path for path in folder.glob("[!.]*") if path.suffix.lower() in ENDINGS]
     media = [p for p in recording_files(folder).values() if p.suffix.lower() in endings]
@@ -272,12 +277,12 @@ def open_recordings(
     times: dict[Path, Times] = {}
     if time and rate is None:
         times = {path: file_times(path, time, duplicates=duplicates) for path in tables}
-        rate = _common_rate(times, time, time_rate)
+        rate = _common_rate(times, time, earlier.get("rate") if as_before else None)
     recordings = [_table(path, left_out, times.get(path), rate or 1.0) for path in tables]
     if media:
         if features is None:
             features, media = _chosen(media)
-        media_rate = (None if tables else rate) or media_rate or 4.0
+        media_rate = (None if tables else rate) or earlier.get("media_rate") or 4.0
         computing = extractor_of(features, media_rate)
     for path in media:
         kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"

@@ -23,6 +23,7 @@ from metriclearn.apps.label_page.project import (
     partial_labels,
     read_annotations,
 )
+from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets import (
     FORMATS,
     LabeledSequences,
@@ -116,6 +117,34 @@ def test_boundaries_beside_unlabeled_time_are_learned(
         ends = np.array([end for _, end, _ in found])
         assert all(np.min(np.abs(ends - end)) < 0.11 for end in ENDS)
         assert len(found) < 60  # there may be more between changes, but not at most rows
+
+
+def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path) -> None:
+    """Rows of one time are one row, and results have the times of the column, holes included."""
+    needs_label()
+    folder, new = tmp_path / "recordings", tmp_path / "new.csv"
+    folder.mkdir()
+    for seed, path in enumerate([folder / "one.csv", folder / "two.csv", new]):
+        write_table(path, seed)
+        rows = [line.rstrip() for line in path.read_text().splitlines()[1:]]
+        lines = [f"{i / RATE + (100 if i >= 250 else 0):.1f},{row}" for i, row in enumerate(rows)]
+        lines[100:100] = [lines[99]] * 7
+        path.write_text("\n".join(["t,x,y,z", *lines]))
+    with pytest.warns(UserWarning, match="metriclearn segment gives the times of the column"):
+        page = open_page(folder, time="t", duplicates="first")
+    assert [len(one.features) for one in page.recordings.values()] == [600, 600]
+    given = {name: read_annotations(annotations(8), SECONDS) for name in ("one", "two")}
+    page.project.change(0, given)
+    again = open_page(folder)  # as before
+    assert [(len(o.features), o.rate) for o in again.recordings.values()] == [(600, RATE)] * 2
+
+    model = tmp_path / "a.model"
+    assert main(["fit", str(folder), "--out", str(model), "--quick"]) == 0
+    assert main(["segment", str(new), "--model", str(model), "--duplicates", "first"]) == 0
+    (found,) = read_segments(tmp_path / "new.segments.csv").values()
+    ends = [end + (100 if end > 25 else 0) for end in ENDS]
+    np.testing.assert_allclose([end for _, end, _ in found], ends, atol=0.11)
+    assert "".join(label for *_, label in found) == LABELS
 
 
 def test_a_data_set_keeps_these_boundaries_where_it_is_cut(tmp_path: Path) -> None:

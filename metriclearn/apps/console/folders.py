@@ -1,0 +1,228 @@
+"""Read a folder of recordings or tables with labels, as ``metriclearn fit`` does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import metriclearn
+from metriclearn import datasets, running
+from metriclearn.apps.console.missing import left_out, prepared
+from metriclearn.apps.label_page.project import PageSettings, page_settings, read_project
+from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, extractor_of
+
+_CSV = "*.[cC][sS][vV]"
+
+
+class Options(NamedTuple):
+    """The options of ``metriclearn fit`` that tell how a folder is read."""
+
+    features: Any = None
+    rate: float | None = None
+    segments: str = "segments.csv"
+    gap: str | None = None
+    label: str | None = None
+    time: str | None = None
+    ignore: Sequence[str] | None = None
+    likelihood: float | None = None
+    fill: float | None = None
+    duplicates: Any = None
+    annotator: str | None = None
+    unknown: str | None = None
+    cache: Path | None = None
+
+
+class Opened(NamedTuple):
+    """What a folder holds.
+
+    Attributes
+    ----------
+    data : LabeledSequences
+    extractor : extractor or None
+        Computes the features of recordings. None for tables.
+    rate : float or None
+        Rows per second.
+    time : str or None
+        The column of times.
+    view : view or None
+        Leaves out rows with missing values.
+    """
+
+    data: datasets.LabeledSequences
+    extractor: Any
+    rate: float | None
+    time: str | None
+    view: Any
+
+
+def opened(folder: Path, given: Options) -> Opened:
+    """Read a folder of recordings or tables with labels. Settings of the label page count, too."""
+    page = page_settings(folder, given.segments, given.features)
+    time, rate = given.time, given.rate
+    if rate is None and time in (None, page.time):
+        time, rate = page.time, page.rate
+    elif rate is None and page.segments is not None:
+        rate = page.rate
+    by_page = (time, rate) == (page.time, page.rate)
+    features, ignore = given.features or page.features, given.ignore or page.ignore
+    recorded = features != "tables" and _holds_recordings(folder, given.segments)
+    duplicates, used = given.duplicates or page.duplicates, None
+    if not recorded and (rate is None or by_page):
+        used = time
+    times, found = times_of("fit", folder, used, rate, given.segments, duplicates)
+    rate = rate or found
+    labeled: dict[str, Any] = {"segments": given.segments, "gap": given.gap}
+    labeled |= {"label": given.label, "annotator": given.annotator}
+    if page.segments is not None and not (given.label or given.annotator):
+        rows = _in_seconds(page, times) if by_page else page.segments
+        labeled |= {"segments": rows, "gap": page.unknown}
+    extractor: Any = None
+    if recorded:
+        of_tables = {"time": time, "ignore": ignore, "likelihood": given.likelihood}
+        of_tables |= {"fill": given.fill, "duplicates": duplicates}
+        _refuse("a folder of CSV files", folder, **of_tables)
+        extractor, data = _recorded(folder, features, rate, given.cache, labeled)
+    else:
+        aside = [*(ignore or []), *([time] if time else [])]
+        given = given._replace(features=features, rate=rate)
+        data = _tables(folder, given, times, aside, labeled)
+    data = prepared(data, times, given.fill, rate or 1.0, _unknown(data, given, page))
+    gaps = np.concatenate([np.isnan(rows).any(axis=1) for rows in data.sequences])
+    view = None
+    if gaps.any():
+        warnings.warn(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)), stacklevel=2)
+        view = metriclearn.views.LeaveOut()
+    return Opened(data, extractor, rate, used, view)
+
+
+def _in_seconds(
+    page: PageSettings, times: Mapping[str, running.Times]
+) -> dict[str, list[datasets.Segment]]:
+    """Return what is labeled on the page, whose seconds count rows, by a column of times."""
+    found: dict[str, list[datasets.Segment]] = {}
+    for name, rows in (page.segments or {}).items():
+        if name in times and page.rate:
+            places = np.multiply([one[:2] for one in rows], page.rate)
+            spans = times[name].at(places).tolist()
+            rows = [(start, end, label) for (start, end), (*_, label) in zip(spans, rows)]
+        found[name] = rows
+    return found
+
+
+def _unknown(data: datasets.LabeledSequences, given: Options, page: PageSettings) -> str | None:
+    """Return the label of rows that nobody has labeled."""
+    names = {UNKNOWN, page.unknown} & {name for y in data.labels for name in datasets.runs(y)}
+    if given.unknown or not names:
+        return given.unknown or None  # rows without any label are left out by fit
+    if page.unknown is None:
+        warnings.warn(
+            f"The label {UNKNOWN!r} is learned as a class; if nobody has labeled this time, pass "
+            f"--unknown {UNKNOWN}, and --gap {UNKNOWN} for time that a table leaves out.",
+            stacklevel=3,
+        )
+    return page.unknown
+
+
+def times_of(
+    who: str,
+    folder: Path,
+    time: str | None,
+    rate: float | None,
+    segments: str = "",
+    duplicates: str | None = None,
+) -> tuple[dict[str, running.Times], float | None]:
+    """Read the times of every table in a folder from the column ``time``, and their rate.
+
+    Without such a column there are no times, and the rate is the given one.
+    """
+    if time is None:
+        return {}, rate
+    files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
+    times = {
+        file.stem: datasets.file_times(file, time, duplicates=duplicates)
+        for file in files
+        if file.name != segments
+    }
+    return times, running.rate_of(list(times.values()), time)
+
+
+def _refuse(kind: str, folder: Path, **options: Any) -> None:
+    """Raise an error if an option is given that does not apply to this kind of folder."""
+    if given := [f"--{name}" for name, value in options.items() if value is not None]:
+        raise ValueError(
+            f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "
+            f"{'it' if len(given) == 1 else 'them'} out."
+        )
+
+
+def _holds_recordings(folder: Path, segments: str) -> bool:
+    """Return whether a folder holds recordings or a table of their segments.
+
+    The result is also True if ``segments`` names another table than segments.csv. For a folder of
+    CSV files with labels, the result is False. If the folder holds none of these, an error is
+    raised.
+    """
+    of = metriclearn.features
+    kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
+    if kinds & {*of.AUDIO_SUFFIXES, *of.VIDEO_SUFFIXES} or (folder / segments).is_file():
+        return True
+    if segments == "segments.csv" and not any(folder.glob(_CSV)):
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds neither recordings nor CSV files; add CSV files, or recordings "
+            f"with a table {segments}."
+        )
+    return segments != "segments.csv"
+
+
+def _tables(
+    folder: Path,
+    given: Options,
+    times: Mapping[str, running.Times],
+    left_out: Sequence[str],
+    labeled: dict[str, Any],
+) -> Any:
+    """Read a folder of tables, with their labels in a column or in a table of segments."""
+    if given.rate is None:
+        warnings.warn(WITHOUT_RATE, stacklevel=4)
+    if given.features == "tables":
+        columns: dict[str, Any] = {"ignore": left_out, "likelihood": given.likelihood or 0.0}
+        return datasets.load_tables(folder, given.rate or 1.0, times=times, **labeled, **columns)
+    _refuse(
+        "a folder of recordings", folder, features=given.features, gap=given.gap, cache=given.cache
+    )
+    of_segments = {"likelihood": given.likelihood, "annotator": given.annotator}
+    _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
+    partly = given.unknown == ""
+    return datasets.load_files(folder, given.label or "label", _CSV, None, left_out, partly)
+
+
+def _recorded(
+    folder: Path,
+    features: str | None,
+    rate: float | None,
+    cache: Path | None,
+    labeled: dict[str, Any],
+) -> tuple[Any, Any]:
+    """Read a folder of recordings, and return the feature extractor and the data.
+
+    Unless the kind of features and the rate are given, they are chosen to suit the recordings.
+    """
+    spans, options = labeled["segments"], (labeled["label"], labeled["annotator"])
+    if isinstance(spans, str):
+        spans = datasets.read_labels(folder / spans, *options)
+    classes = datasets.name_classes([[name for *_, name in table] for table in spans.values()])
+    files = datasets.recording_files(folder)
+    kinds = {file.suffix.lower() for file in files.values()}
+    if features is None and not kinds <= {*metriclearn.features.VIDEO_SUFFIXES}:
+        features = "audio"
+    features = features or ("both" if classes else "video")
+    # shots may be shorter than a second
+    extractor = extractor_of(features, rate or (1.0 if classes or features == "audio" else 8.0))
+    # labels from the page may name tables, too
+    named = sorted(set(spans) & set(files)) if read_project(folder) else None
+    given: dict[str, Any] = {"recordings": named, "cache": cache, **labeled}
+    return extractor, datasets.load_recordings(folder, extractor, **given)
