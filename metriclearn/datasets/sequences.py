@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.problem.regions import AT_LEAST_ONE, Region
-from metriclearn.running.parameters import real_array
+from metriclearn.running.parameters import real_array, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,7 +166,7 @@ class LabeledSequences(Items):
 
         :meth:`metriclearn.Segmenter.fit` takes them in place of ``labels``.
         """
-        open_rows = [labels.astype(str) == self.unlabeled for labels in self.labels]
+        open_rows = [_labeled_as(labels, self.unlabeled) for labels in self.labels]
         classes = any(map(np.any, open_rows)) and self.has_classes
         found: list[Any] = []
         for labels, rows, ends, is_open in zip(
@@ -181,7 +181,8 @@ class LabeledSequences(Items):
     @property
     def has_classes(self) -> bool:
         """Whether labels name classes of segments, see :func:`name_classes`."""
-        spelled = [[name for name in runs(one) if name != self.unlabeled] for one in self.labels]
+        unlabeled = text(self.unlabeled)
+        spelled = [[name for name in runs(one) if text(name) != unlabeled] for one in self.labels]
         return name_classes(spelled)
 
     def without(self, label: str) -> Self:
@@ -223,7 +224,7 @@ class LabeledSequences(Items):
         ValueError
             If no sample has the label, or if all have it and there are no ``starts``.
         """
-        known = [labels.astype(str) != label for labels in self.labels]
+        known = [~_labeled_as(labels, label) for labels in self.labels]
         open_starts = [t[~(m[t] & m[t - 1])] for m, t in zip(known, self.starts)]
         if not any(map(len, open_starts)):
             return self._pieces(self._labeled_otherwise(label))
@@ -240,7 +241,7 @@ class LabeledSequences(Items):
 
     def _labeled_otherwise(self, label: str) -> list[NDArray[np.bool_]]:
         """Return which samples have another label. Some must have it, and some not."""
-        known = [labels.astype(str) != label for labels in self.labels]
+        known = [~_labeled_as(labels, label) for labels in self.labels]
         if all(map(np.all, known)) or not any(map(np.any, known)):
             raise ValueError(
                 f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
@@ -326,6 +327,13 @@ class LabeledSequences(Items):
             )
         members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
         return tuple(self.select(indices) for indices in members)
+
+
+def _labeled_as(labels: NDArray, label: str | None) -> NDArray[np.bool_]:
+    """Return which samples have a label that people see as equal to this one."""
+    written = labels.astype(str)
+    equal = [one for one in np.unique(written).tolist() if text(one) == text(label)]
+    return np.isin(written, equal)
 
 
 def _partly_labeled(

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from metriclearn.datasets import LabeledSequences
 from metriclearn.datasets.sequences import name_classes
+from metriclearn.problem import AT_LEAST_ONE, NO_CHANGE
 
 
 def build(people: list[str], **changes: object) -> LabeledSequences:
@@ -41,6 +43,27 @@ def test_without_a_label_the_stretches_between_are_sequences() -> None:
     np.testing.assert_array_equal(known.sequences[1], dataset.sequences[0][2:])
     with pytest.raises(ValueError, match=r"samples of label '7' and others, got \['0', "):
         dataset.without("7")
+
+
+@pytest.mark.parametrize("label", ["é", "e\u0301", " é "])
+def test_unlabeled_samples_stay_near_known_boundaries(label: str) -> None:
+    """For the median length of a segment on each side; labels are equal if people see them so."""
+    labels = [np.repeat(["a", "é", "b", "é"], [3, 6, 4, 7]), np.repeat(["a", "é"], [3, 17])]
+    dataset = build(
+        ["g", "h"], labels=labels, sequences=[np.zeros((20, 2))] * 2, starts=[[3, 16], []]
+    )
+    near = dataset.with_unlabeled(label)
+    assert ["".join(y) for y in near.labels] == ["aaaééé", "bbbbéééééé", "aaa"]
+    first, second, whole = near.labelings
+    assert first.sample_labels.tolist() == ["a", "a", "a", -1, -1, -1]
+    constraints = [[(r.start, r.stop, r.kind) for r in one.constraints] for one in (first, second)]
+    assert constraints[0] == [(2, 4, AT_LEAST_ONE), (0, 3, NO_CHANGE)]
+    assert constraints[1] == [(6, 8, AT_LEAST_ONE), (0, 4, NO_CHANGE)]
+    assert whole.tolist() == ["a", "a", "a"]
+    # without starts, nothing is known where labels end
+    cut = replace(dataset, starts=[[], []]).with_unlabeled(label)
+    assert ["".join(y) for y in cut.labels] == ["aaa", "bbbb", "aaa"]
+    assert cut.unlabeled is None
 
 
 @pytest.mark.parametrize(

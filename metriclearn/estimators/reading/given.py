@@ -24,6 +24,7 @@ from metriclearn.estimators.reading.labels import (
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition, fewest_changes
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
 from metriclearn.problem.regions import Region
+from metriclearn.running.parameters import text
 from metriclearn.views.gaps import Labels, LeaveOut, restriction
 from metriclearn.views.plain import fit_view
 from metriclearn.views.posteriors import HeldOutView
@@ -320,7 +321,7 @@ def count_segments(truth: Any) -> int:
 
 def _labeled(data: LabeledSequences) -> LabeledSequences:
     """Leave out samples that nobody has labeled, and recordings that tell nothing of boundaries."""
-    for label in sorted({label for labels in data.labels for label in runs(labels)}):
+    for label in sorted({text(label) for labels in data.labels for label in runs(labels)}):
         if label.strip().casefold() in _NOBODY:
             count, total = (sum(map(len, one.labels)) for one in (data.without(label), data))
             data = data.without(label)
