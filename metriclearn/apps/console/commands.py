@@ -143,7 +143,7 @@ def fit(
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
       metriclearn fit interviews --out interviews.model --segments '*.eaf' --groups people.csv
     """
-    from metriclearn.apps.console.folders import Options, opened
+    from metriclearn.apps.console.labeled_folder import Options, opened
 
     running.writable(out)  # before anything is learned
     given = Options(features, rate, segments, gap, label, time, ignore, likelihood)
@@ -302,7 +302,7 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    from metriclearn.apps.console.folders import times_of
+    from metriclearn.apps.console.labeled_folder import times_of
 
     times, rate = times_of("compare", truth, None if rate else time, rate, duplicates=duplicates)
     left_out = [column for column in (time, *(ignore or [])) if column]

@@ -47,6 +47,7 @@ _FRAME = 320  # samples for one column of the spectrogram
 _WINDOW = 1024
 _BANDS = 64
 _THUMBNAIL = (54, 96)
+_SAME = 1e-3  # relative difference of rates that further tables of a folder may make
 _MOST_THUMBNAILS = 200
 
 
@@ -284,12 +285,7 @@ def open_recordings(
             features, media = _chosen(media)
         media_rate = (None if tables else rate) or earlier.get("media_rate") or 4.0
         computing = extractor_of(features, media_rate)
-    for path in media:
-        kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"
-        X = cached_features(path, computing, cache)
-        names = [str(name) for name in computing.get_feature_names_out()]
-        length, rows = _whole(duration(path) or len(X) / computing.rate), float(computing.rate)
-        recordings.append(Recording(path.stem, kind, path, X, names, rows, length, computing))
+        recordings += [_medium(path, computing, cache) for path in media]
     recordings.sort(key=lambda one: one.name)
     names = [one.name for one in recordings]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -298,6 +294,15 @@ def open_recordings(
     settings["media_rate"] = media_rate if media else None
     settings |= {"time": time, "duplicates": duplicates} if times else {}
     return recordings, {key: value for key, value in settings.items() if value}
+
+
+def _medium(path: Path, computing: Any, cache: Path | None) -> Recording:
+    """Open a sound or a video."""
+    kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"
+    X = cached_features(path, computing, cache)
+    names = [str(name) for name in computing.get_feature_names_out()]
+    seconds, rate = _whole(duration(path) or len(X) / computing.rate), float(computing.rate)
+    return Recording(path.stem, kind, path, X, names, rate, seconds, computing)
 
 
 def _table(path: Path, left_out: list[str], times: Times | None, rate: float) -> Recording:
@@ -321,7 +326,7 @@ def _table(path: Path, left_out: list[str], times: Times | None, rate: float) ->
 def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> float:
     """Return the rate of tables by their column of times. On the page, rows are evenly spaced.
 
-    Saved labels have the ``earlier`` rate.
+    It stays as it was ``earlier``, when labels were saved, if it is nearly the same.
     """
     if broken := [path.name for path, times in read.items() if len(times.holes)]:
         warnings.warn(
@@ -330,7 +335,8 @@ def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> f
             "the column.",
             stacklevel=3,
         )
-    return earlier or rate_of(list(read.values()), time)
+    found = rate_of(list(read.values()), time)
+    return earlier if earlier and abs(found / earlier - 1.0) < _SAME else found
 
 
 def _inside(folder: Path, paths: list[Path]) -> list[Path]:
