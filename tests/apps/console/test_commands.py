@@ -457,15 +457,17 @@ def test_warning_if_no_boundary_is_as_good() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "unknown"),
-    [((1, 2, -1, 1), "-1"), (("a", "b", "NaN", "a"), "NaN"), (("a", "b", " ", "a"), " ")],
+    ("names", "told"),
+    [
+        ((1, 2, -1, 1), "label '-1' count as those that nobody has labeled"),
+        (("a", "b", "NaN", "a"), "label 'NaN' count as those that nobody has labeled"),
+        (("a", "b", " ", "a"), "10 of 40 samples have no label and are left out"),
+    ],
 )
-def test_warning_for_labels_that_mean_unlabeled(names: tuple[Any, ...], unknown: str) -> None:
+def test_warning_for_labels_that_mean_unlabeled(names: tuple[Any, ...], told: str) -> None:
     X = np.repeat([0.0, 4.0, 9.0, 0.0], 10)[:, None] + 0.1 * np.sin(np.arange(40.0))[:, None]
     data = ml.datasets.LabeledSequences("d", [X], [np.repeat(names, 10)], ["g"], ["s"], ["x"])
-    with pytest.warns(
-        UserWarning, match=f"label {unknown!r} count as those that nobody has labeled"
-    ):
+    with pytest.warns(UserWarning, match=told):
         assert ml.Segmenter().fit(data).labels_ == [str(name) for name in names[:2]]
 
 
