@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,8 @@ class League(Comparison):
     them answers with one segment. ``contestant``
     in the configuration is a Python file with a class that has ``fit(X, y)`` and ``predict(X)``. If
     a file is given, this class is the only method, and the report compares it with the committed
-    results. ``only`` names the sets that take part.
+    results. ``only`` names the sets that take part. ``refit`` names the methods that are fitted;
+    the rows of all others are taken from the committed results, if their test units are the same.
     """
 
     backend = "processes"
@@ -81,7 +82,8 @@ class League(Comparison):
 
     def methods(self) -> list[Method]:
         if self.config.contestant is None:
-            return super().methods()
+            earlier = self._earlier()
+            return [method for method in super().methods() if method.name not in earlier]
         found = Contestant(self.config.contestant)
         return [Method(found.kind.__name__, found, options={"validated": False})]
 
@@ -144,13 +146,15 @@ class League(Comparison):
 
         ``paired.md`` has the paired differences from ours, and from windows with extra trees.
         """
-        numbers = tables_and_rows(self, outcomes)
+        numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
+        if earlier := self._earlier():
+            numbers["rows"] += rows_of(read_results(committed), numbers, earlier)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
-        facts["seeds"] = self.config.get("seeds")
+        facts |= {"seeds": self.config.get("seeds"), "earlier": earlier}
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
-        notes, committed = [], COMMITTED / f"{self.config.name}.json"
+        notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
             notes = ranks_table(together(read_results(committed), numbers))
             print("\n".join(notes))
@@ -165,7 +169,19 @@ class League(Comparison):
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
         default = {} if self.config.tiny else {KEY: self._default()}
+        if OURS in earlier:
+            default = {KEY: read_results(committed).get(KEY)}
         return Story(protocol, shown, numbers, {"sequences": len(names), **default})
+
+    def _earlier(self) -> list[str]:
+        """Return the names of the methods that are not fitted again."""
+        entries = {key: one for key, one in self.config[self.entries].items() if one}
+        again = self.config.get("refit") or list(entries)
+        if unknown := sorted(set(again) - set(entries)):
+            raise ValueError(
+                f"refit={unknown} needs names of methods: {', '.join(entries)}; correct it."
+            )
+        return [one.name for key, one in entries.items() if key not in again]
 
     def _default(self) -> dict[str, float]:
         """Return what the default does on small data sets, see :func:`default_losses`."""
@@ -342,13 +358,21 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
 def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Add the rows of an external method to the committed results of the same sets. Rows with other
     test units are left out."""
+    sets = {table["name"] for table in new["tables"]}
+    tables = [table for table in committed["tables"] if table["name"] in sets]
+    kept = [row for row in committed["rows"] if row["table"] in sets]
+    rows = [*kept, *rows_of(new, committed, {row["method"] for row in new["rows"]})]
+    return {**committed, "tables": tables, "rows": rows}
+
+
+def rows_of(
+    source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
+) -> list[Row]:
+    """Return the rows of some methods whose test units are those of other results."""
     units = {
         (row["table"], row["measure"]): row["units"]
-        for row in committed["rows"]
+        for row in target["rows"]
         if row["method"] == "one segment"
     }
-    sets = {table["name"] for table in new["tables"]}
-    rows = [r for r in new["rows"] if units.get((r["table"], r["measure"])) == r["units"]]
-    rows = [*(row for row in committed["rows"] if row["table"] in sets), *rows]
-    tables = [table for table in committed["tables"] if table["name"] in sets]
-    return {**committed, "tables": tables, "rows": rows}
+    rows = [row for row in source["rows"] if row["method"] in methods]
+    return [row for row in rows if units.get((row["table"], row["measure"])) == row["units"]]

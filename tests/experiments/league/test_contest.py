@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from experiments.harness.command_line import configuration
+from experiments.harness.command_line import CONFIGS, configuration
+from experiments.harness.default_losses import KEY
+from experiments.harness.results import read_results
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
@@ -330,6 +332,27 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
         lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
         ranks = {line[0]: line[2] for line in lines if len(line) > 3}
         assert float(ranks["| Half"]) > float(ranks["| ours"]) >= 1.0
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: Path) -> None:
+    options = ("only=routines", "refit=[one_segment,euclidean]", "pictures=false")
+    results = results_of(tmp_path, "experiment=league", *options)
+    committed = read_results(Path(CONFIGS).parent / "docs/results/league.json")
+    found, before = (
+        {
+            row["method"]: row["values"]
+            for row in one["rows"]
+            if row["table"] == "routines" and row["measure"] == "partition_loss"
+        }
+        for one in (results, committed)
+    )
+    assert found == {name: before[name] for name in found}
+    assert {"one segment", "euclidean", "ours", "MS-TCN"} <= set(found)
+    assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
+    assert "Rows of an earlier run" in results["protocol"]
+    with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
+        League(configuration("experiment=league", "refit=[cats]")).methods()
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
