@@ -168,9 +168,11 @@ class League(Comparison):
         text = "\n\n".join("\n".join(lines) for lines in pairs)
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
-        default = {} if self.config.tiny else {KEY: self._default()}
+        default: dict[str, Any] = {}
         if OURS in earlier:
             default = {KEY: read_results(committed).get(KEY)}
+        elif not self.config.tiny and is_there(numbers, OURS):
+            default = {KEY: self._default()}
         return Story(protocol, shown, numbers, {"sequences": len(names), **default})
 
     def _earlier(self) -> list[str]:
