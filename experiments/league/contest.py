@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -66,6 +67,8 @@ class League(Comparison):
     a file is given, this class is the only method, and the report compares it with the committed
     results. ``only`` names the sets that take part. ``refit`` names the methods that are fitted;
     the rows of all others are taken from the committed results, if their test units are the same.
+    A method with the option ``needs`` is left out, with the reason, where this module cannot be
+    imported.
     """
 
     backend = "processes"
@@ -81,11 +84,22 @@ class League(Comparison):
     }
 
     def methods(self) -> list[Method]:
-        if self.config.contestant is None:
-            earlier = self._earlier()
-            return [method for method in super().methods() if method.name not in earlier]
-        found = Contestant(self.config.contestant)
-        return [Method(found.kind.__name__, found, options={"validated": False})]
+        self.missing: dict[str, str] = {}
+        if self.config.contestant is not None:
+            found = Contestant(self.config.contestant)
+            return [Method(found.kind.__name__, found, options={"validated": False})]
+        earlier = self._earlier()
+        new = [method for method in super().methods() if method.name not in earlier]
+        return list(filter(self._can_run, new))
+
+    def _can_run(self, method: Method) -> bool:
+        """Import what the method needs, so that no fit is charged with what is compiled then."""
+        try:
+            import_module(method.options.get("needs", "numpy"))
+        except ImportError as error:
+            self.missing[method.name] = str(error)
+            _LOGGER.warning("%s is left out: %s", method.name, error)
+        return method.name not in self.missing
 
     def suits(self, method: Method, case: Case) -> bool:
         classes = self.config.sets[case.table].get("names", True)
@@ -111,7 +125,7 @@ class League(Comparison):
         return found
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        if "torch" in sys.modules:  # which encoders have imported
+        if "torch" in sys.modules or method.options.get("needs") == "torch":
             with_one_thread()
         if not isinstance(data, LabeledMinutes):
             return super().fit(estimator, data, method)
@@ -151,6 +165,7 @@ class League(Comparison):
             numbers["rows"] += rows_of(read_results(committed), numbers, earlier)
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
+        left_out |= self.missing
         facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
         facts |= {"seeds": self.config.get("seeds"), "earlier": earlier}
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
