@@ -324,7 +324,9 @@ class MetricAlone(BaseEstimator):
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Fit the segmenter."""
         families = {
-            member.family: [member._replace(learner=learner) for learner in self.learners]
+            member.family.rpartition(", ")[0]: [
+                member._replace(learner=learner) for learner in self.learners
+            ]
             for (member,) in default_members(n_features=X[0].shape[1]).values()
             if isinstance(member.learner, WhitenedMetricLearner)  # no classifier precedes it
         }

@@ -16,6 +16,7 @@ from experiments.league.contestants import (
     Contestant,
     HiddenMarkov,
     Member,
+    MetricAlone,
     SampleVote,
     TextTiling,
 )
@@ -33,8 +34,14 @@ from experiments.league.ranks import (
 )
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
-from metriclearn import Partition, Segmenter
-from metriclearn.baselines import EqualCuts
+from metriclearn import (
+    ChangePointMetricLearner,
+    FullMetric,
+    Partition,
+    Segmenter,
+    SquaredFrobenius,
+)
+from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from metriclearn.indices import partition_loss
 from metriclearn.problem.named_segments import NamedPartition
@@ -104,6 +111,26 @@ def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:
     truth = Partition.from_runs(TRUTH)
     found = [Partition(ends=ends) for ends in vote.predict_change_points(new)]
     assert np.mean([partition_loss(one, truth) for one in found]) < 0.5
+
+
+def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
+    """Two columns share a large noise, and only their difference changes: a full metric sees it."""
+
+    def shared() -> list[np.ndarray]:
+        step = np.outer(TRUTH == 1, [2.0, 0.0])
+        return [x + step + 6.0 * RNG.normal(size=(90, 1)) for x in noisy(0.0)]
+
+    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1))
+    X, new, losses = shared(), shared(), []
+    for learners in ([TunedSegmenter()], [learner, learner]):
+        model = MetricAlone(learners).fit(X, [TRUTH] * 4)
+        table = model.segmenter_.cross_fit_
+        assert set(table.families) == {"scaled", "own scale", "windows, own scale"}
+        assert len(table.members) == 3 * len(learners)
+        found = [Partition(ends=ends) for ends in model.predict_change_points(new)]
+        truth = Partition.from_runs(TRUTH)
+        losses.append(np.mean([partition_loss(one, truth) for one in found]))
+    assert losses[1] < losses[0]
 
 
 def test_text_tiling_cuts_at_the_deepest_valleys() -> None:
@@ -353,6 +380,17 @@ def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: P
     assert "Rows of an earlier run" in results["protocol"]
     with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
         League(configuration("experiment=league", "refit=[cats]")).methods()
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_a_method_whose_package_is_missing_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    options = ["experiment=league", "tiny=true", "only=routines", "pictures=false"]
+    every = configuration(*options).methods
+    options += [f"methods.{name}=null" for name in every if name not in ("one_segment", "ms_tcn")]
+    results = results_of(tmp_path, *options, "methods.ms_tcn.needs=no_such_package")
+    assert {row["method"] for row in results["rows"]} == {"one segment"}
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "Left out: MS-TCN (No module named 'no_such_package')." in text
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
