@@ -113,6 +113,7 @@ def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:
     assert np.mean([partition_loss(one, truth) for one in found]) < 0.5
 
 
+@pytest.mark.filterwarnings("ignore:recordings held out are segmented with a loss of")
 def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
     """Two columns share a large noise, and only their difference changes: a full metric sees it."""
 
@@ -407,7 +408,7 @@ def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
     assert {len(row["units"]) for row in rows.values()} == {4}
     named = {method for name, method in rows if name == "routines"}
     assert named - {m for name, m in rows if name == "bees"} == {
-        method for method in named if method.endswith("Viterbi")
+        method for method in named if method.endswith(("Viterbi", "MS-TCN", "ASFormer"))
     }
     assert rows["bees", "ours"]["fit_seconds"] > 0
     assert {row["table"] for row in results["rows"] if row["measure"] == "names_right"} == {
