@@ -162,7 +162,8 @@ class League(Comparison):
         """
         numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
         if earlier := self._earlier():
-            numbers["rows"] += rows_of(read_results(committed), numbers, earlier)
+            fitted = [row for row in numbers["rows"] if row["method"] not in earlier]
+            numbers["rows"] = [*fitted, *rows_of(read_results(committed), numbers, earlier)]
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
