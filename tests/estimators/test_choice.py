@@ -98,20 +98,6 @@ def test_one_member_of_names_is_chosen_among_others() -> None:
     assert not any("variance" in name for name in best.choice_.names if "frames" in name)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ((XS, YS, [1, 2]), "one group for each"),
-        ((XS, YS, [None, *range(1, len(XS))]), "a number for each of 8 sequence.s., none of them"),
-        ((XS, YS, np.ones((len(XS), 2))), "needs groups=.…. with a name or a number for each"),
-        ((XS, YS, 3), "needs groups=.…. with a name or a number for each of 8"),
-    ],
-)
-def test_what_cannot_be_divided_is_told(arguments, sentence) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        chosen(*arguments)
-
-
 def lone_recording() -> tuple[np.ndarray, np.ndarray]:
     """Segments of 20 rows with three levels, named in turn."""
     names = np.repeat(list("abcabcabc"), 20)
@@ -166,11 +152,9 @@ def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:
 
 
 @pytest.mark.parametrize("kind", [ml.problem.EXACTLY_ONE, ml.problem.AT_LEAST_ONE])
-def test_a_region_alone_is_refused_and_a_learner_that_finds_its_change_is_named(kind) -> None:
+def test_from_a_region_alone_a_learner_finds_its_change(kind) -> None:
     X, _ = lone_recording()
     y = ml.PartialPartition(len(X), regions=[(15, 25, kind)])
-    with pytest.raises(ValueError, match=r"needs rows whose segments are known, .* label"):
-        ml.Segmenter(verbose=False).fit(X, y)
     with pytest.warns(UserWarning, match="of one group"):
         found = ml.Segmenter(ml.ChangePointMetricLearner(), verbose=False).fit(X, y)
     ends = found.predict_change_points(X)

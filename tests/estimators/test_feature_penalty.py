@@ -203,34 +203,6 @@ def test_partial_labels() -> None:
     assert penalized.score(Xs, ys) > learner(**given).fit(XS, halves).score(Xs, ys)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"penalty": ml.FeaturePenalty((3,))}, "FeaturePenalty needs features="),
-        (
-            {"penalty": ml.FeaturePenalty((lambda X: X,))},
-            r"row for every position 0 … T, got \(60, 2\)",
-        ),
-        ({"penalty": ml.FeaturePenalty((lambda X: [np.nan],))}, "finite numbers"),
-        (
-            {"penalty": ml.FeaturePenalty((flags,), nonnegative=(True, True))},
-            "one nonnegative for each",
-        ),
-        (
-            {"penalty": ml.FeaturePenalty((lambda X: X[0, : 1 + (X[0, 0] > 0)],))},
-            "the same features",
-        ),
-        (
-            {"penalty": ml.FeaturePenalty((flags,)), "oracle": ml.oracles.SummedArea()},
-            "needs ChangePoints",
-        ),
-    ],
-)
-def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        learner(**parameters).fit(XS, YS)
-
-
 # The penalty of least loss on other data
 
 

@@ -309,13 +309,6 @@ def test_transitions_are_learned_from_partial_labels() -> None:
     assert accuracy(learner(transitions=True).fit(X, partial)) > 0.9
 
 
-def test_costs_between_names_refuse_a_stream() -> None:
-    model = learner(transitions=True).fit(X[:2], Y[:2])
-    words = "needs transitions=False for a stream, as its search has no"
-    with pytest.raises(ValueError, match=f"NamedSegmentLearner {words} state for each name"):
-        model.stream()
-
-
 def test_less_than_a_segment_has_one_name() -> None:
     model = learner(min_size=10).fit(X, Y)
     for name in NAMES:
@@ -410,37 +403,6 @@ def test_viterbi_equals_the_textbook() -> None:
         name = int(step[name])
         names.append(name)
     assert model.predict(NEW[0]).tolist() == model.classes_[names[::-1]].tolist()
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([ml.Partition.from_runs(y) for y in Y], "needs labels of samples, whose values are names"),
-        ([np.array([1, "a"] * 45, dtype=object)] * 6, "needs labels of one type"),
-    ],
-)
-def test_labels_without_names_are_refused(labels, message) -> None:
-    with pytest.raises(ValueError, match=f"NamedSegmentLearner {message}"):
-        learner().fit(X, labels)
-    with pytest.raises(ValueError, match=f"Viterbi {message}"):
-        Viterbi().fit(X, labels)
-
-
-def test_a_single_name_is_refused() -> None:
-    same = [np.zeros_like(y, dtype=int) for y in Y]
-    with pytest.raises(ValueError, match="Viterbi needs two names and more"):
-        Viterbi().fit(X, same)
-    with pytest.raises(ValueError, match=r"Posteriors needs .*two names"):
-        learner(emissions=ml.views.Posteriors()).fit(X, same)
-
-
-def test_groups_and_folds_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"NamedSegmentLearner.*groups"):
-        learner().fit(X, Y, groups=[1, 2])
-    with pytest.raises(ValueError, match="Viterbi needs a view with a column for each of 3 names"):
-        Viterbi(ml.views.OwnScale()).fit(X, Y)
-    with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):
-        learner(solver=ml.solvers.CuttingPlane()).fit(X, Y)
 
 
 def test_frames_far_from_the_training_data() -> None:

@@ -98,14 +98,6 @@ def test_validation_loss_chooses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strengths", "ratio"), [(0, 0.1), (3, 0.0), (3, 1.5), ([], 0.1), ([0.1, -1.0], 0.1)]
-)
-def test_bad_grids_are_refused(strengths, ratio) -> None:
-    with pytest.raises(ValueError, match="regularization_path needs"):
-        ml.regularization_path(ml.ChangePointMetricLearner(), XS, YS, strengths, ratio=ratio)
-
-
-@pytest.mark.parametrize(
     ("metric", "unit"), [(ml.DiagonalMetric(), "features"), (ml.FullMetric(), "eigenvalues")]
 )
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:

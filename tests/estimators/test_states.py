@@ -63,22 +63,6 @@ def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner)
     expected = ml.ClusteringMetricLearner().fit([x[:85] for x in X[:2]], [codes[:85]] * 2)
     np.testing.assert_allclose(learner.states_.components, expected.components_)
     np.testing.assert_array_equal(learner.predict_states(X[4]), codes)
-    with pytest.raises(ValueError, match="needs labels of states, but all labels are unknown"):
-        learner.fit_states(X[:1], [unknown])
-
-
-@pytest.mark.parametrize(
-    ("labels", "options", "sentence"),
-    [
-        (ACTIVITIES, {"named": "yes"}, "needs named=True or False, got 'yes'"),
-        (ACTIVITIES, {"metric": "full"}, "needs a metric such as ClusteringMetricLearner"),
-        (np.zeros(120), {"named": False}, "two segments to learn the penalty of a state"),
-    ],
-)
-def test_what_no_states_are_learned_from_is_told(learner, labels, options, sentence) -> None:
-    X, _ = recordings(2)
-    with pytest.raises(ValueError, match=sentence):
-        learner.fit_states(X, [labels] * 2, **options)
 
 
 def test_one_recording_with_one_state_or_in_part_labeled() -> None:

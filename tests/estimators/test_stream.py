@@ -383,35 +383,6 @@ def test_encoders() -> None:
         learner.stream()
 
 
-def test_refusals(learner) -> None:
-    """What needs the whole sequence is refused in a sentence that tells what to do."""
-    X, y = DATA.sequences, DATA.labels
-    kept = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
-    score = kept.score_
-    for name, value, message in [
-        ("score_", score.at(None), "tune_penalty, or fit with n_segments=None"),
-        ("score_", score.at(1.0, "variance"), "tune_penalty without unit"),
-        ("oracle", ml.oracles.SummedArea(), r"ChangePoints\(\) or None as oracle"),
-    ]:
-        setattr(kept, name, value)
-        with pytest.raises(ValueError, match=message):
-            kept.stream()
-        kept.score_ = score
-    kept.oracle = ml.oracles.ChangePoints()
-    kept.stream()
-    penalized = ml.ChangePointMetricLearner(
-        penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((5,)),))
-    )
-    with pytest.raises(ValueError, match=r"reach tells, got Bound.*unit=.data"):
-        penalized.fit(X, y).stream()
-    with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):
-        ml.PenaltyLearner().fit(X, y).stream()
-    with pytest.raises(ValueError, match="max_delay of at least twice min_size=50"):
-        segmenter_of(np.random.default_rng(0), 6, 50, 1.0).stream(max_delay=99)
-    with pytest.raises(ValueError, match="max_delay"):
-        learner.stream(max_delay=3)
-
-
 def test_rows_of_all_kinds(learner) -> None:
     """Lists, 1-D rows, data frames and empty chunks are read; others get one sentence."""
     X = levels(3, 20)

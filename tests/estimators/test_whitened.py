@@ -228,10 +228,3 @@ def test_neither_units_nor_the_number_of_samples_change_what_a_strength_means(re
     twice = toward(0.1, reference, np.repeat(IRIS, 2, axis=0), np.repeat(SPECIES, 2))
     for again in (other_unit, twice):
         assert_allclose(again / np.trace(again), B / np.trace(B), rtol=0, atol=5e-3)
-
-
-def test_there_is_nothing_to_learn_toward_where_clusters_have_the_same_mean() -> None:
-    with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
-        toward(1.0, None, np.array([[1.0], [-1], [2], [-2]]), [0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
-        toward(1.0, None, IRIS, np.zeros(len(IRIS)))  # up to the rounding of means
