@@ -89,14 +89,6 @@ def test_columns_of_a_frame_keep_their_names() -> None:
         consensus.predict(frame[["b", "a", "c", "d"]], 3)
 
 
-def test_labels_of_two_kinds_are_two_clusters() -> None:
-    table, labels = X[:100:5], [1] * 10 + ["1"] * 10  # 50 of each of two species
-    members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
-    consensus = ml.Clusterer(members, n_folds=2, verbose=False).fit(table, labels)
-    assert len(set(consensus.predict(table, 2).tolist())) == 2
-    assert consensus.score(table, labels) > -0.1
-
-
 def test_the_best_member_is_fitted_to_all_data(tmp_path) -> None:
     """The simplest family within one standard error; one that is never right is not chosen."""
     bad = ml.ClusteringMetricLearner(ml.DiagonalMetric(), ml.L1(1e6), n_init=1, random_state=0)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from sklearn.model_selection import KFold, cross_val_score
 
 import metriclearn as ml
 from metriclearn import baselines
@@ -296,15 +295,6 @@ def test_bad_weights(weights) -> None:
 # Unusual data that are fine
 
 
-def test_one_sequence_a_list_of_one_and_three_dimensions(learner) -> None:
-    alone, listed = learn(XS[0], YS[0]), learn([XS[0]], [YS[0]])
-    np.testing.assert_array_equal(alone.components_, listed.components_)
-    assert alone.predict(XS[1]).shape == (120,)
-    assert alone.predict_change_points(XS[1])[-1] == 120
-    assert isinstance(alone.predict([XS[1]]), list)
-    assert len(learner.predict(np.stack(XS))) == 5
-
-
 def test_lengths_may_differ_and_short_sequences_are_predicted() -> None:
     lengths = (120, 100, 90, 110, 60)
     learner = learn(*zip(*[(x[:T], y[:T]) for x, y, T in zip(XS, YS, lengths)]), min_size=3)
@@ -374,17 +364,6 @@ def test_constant_features_get_no_weight_and_a_note_with_their_names() -> None:
     without = learn([array[:, varies] for array in X])
     np.testing.assert_allclose(noted.components_[:, varies], without.components_, rtol=1e-7)
     assert noted.score(XS, YS) == without.score([array[:, varies] for array in XS], YS)
-
-
-def test_a_feature_that_is_constant_in_the_training_part_only() -> None:
-    X = [np.column_stack([array, np.full(120, 3.0)]) for array in XS]
-    X[4][:, 6] = np.arange(120)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        scores = cross_val_score(ml.ChangePointMetricLearner(), X, YS, cv=KFold(5))
-    (note,) = [str(warning.message) for warning in caught]  # of the fold without the last sequence
-    assert "gives no weight to 1 feature(s) that are constant in every data set (6);" in note
-    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize(

@@ -87,17 +87,3 @@ def test_more_states_than_segments_are_warned_of(learner) -> None:
         assert len(set(learner.predict_states(X, 50))) == 6
     with pytest.raises(ValueError, match="whole n_states from 1 to 120"):
         learner.predict_states(X, 0)
-
-
-def test_weights_of_dp_means_are_repetitions() -> None:
-    random = np.random.default_rng(1)
-    X, sizes = random.normal(size=(12, 2)), random.integers(1, 6, size=12)
-    weighted = ml.clusterers.DPMeans(6.0, order="farthest-first").fit(X, sample_weight=sizes)
-    labels = weighted.labels_
-    repeated = np.repeat(X, sizes, axis=0)
-    objective = ml.clusterers.penalized_kmeans_objective(repeated, np.repeat(labels, sizes), 6.0)
-    assert weighted.objective_ == pytest.approx(objective)
-    centers = [np.average(X[labels == k], axis=0, weights=sizes[labels == k]) for k in set(labels)]
-    np.testing.assert_allclose(weighted.cluster_centers_, centers)
-    with pytest.raises(ValueError, match="one sample_weight above zero for each of the 12"):
-        ml.clusterers.DPMeans().fit(X, sample_weight=sizes[:3])

@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.forms import LowRankForm
@@ -295,18 +294,6 @@ def test_a_score_reads_the_neighbors_of_the_neighbors_of_its_view() -> None:
     touched = np.flatnonzero((score.read(x).names != before).any(axis=1))
     assert score.reach == (5, 5)
     assert (touched.min(), touched.max()) == (45, 55)
-
-
-def test_viterbi() -> None:
-    """Viterbi smoothing is the same recursion, without a metric."""
-    rng = np.random.default_rng(4)
-    labels = np.repeat(["sit", "walk", "sit", "run"], 25)
-    X = [rng.normal(size=(100, 2)) + (labels == "walk")[:, None] for _ in range(4)]
-    model = Viterbi(ml.views.Posteriors(LogisticRegression(), 3)).fit(X, [labels] * 4)
-    for x in X:
-        ends, names = streamed(model.stream(), chunks_of(rng, x))
-        assert ends == model.predict_change_points(x).tolist()
-        assert np.repeat(names, np.diff([0, *ends])).tolist() == model.predict(x).tolist()
 
 
 @pytest.mark.parametrize("scale", [None, 30])
