@@ -6,7 +6,7 @@ import copy
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from metriclearn.estimators.selection.families import (
     listed_members,
     refuse_neighbors,
 )
-from metriclearn.estimators.selection.fits import Fits, Late, fitted_table
+from metriclearn.estimators.selection.fits import Fits, fitted_table
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.validation import (
     Share,
@@ -292,28 +292,21 @@ class Segmenter(AgreementSegmenter):
             fitted.seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
-        refuse_unlabeled(type(self).__name__, given.truths)
-        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
-            warnings.warn(
-                f"{type(self).__name__} was given labels that differ for all samples, so none "
-                "belong together; give all samples of a segment the same label.",
-                stacklevel=2,
-            )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         fitted._know_training(given)
-        divided: Given | None = given
-        if fitted.n_groups_ < 2:
-            divided = given.divided(self.n_folds)
-            fitted._note_one_group(len(given.used), divided)
-            if self.names and divided is not None and divided.classes is None:
-                raise ValueError(
-                    f"{type(self).__name__} needs names=None for a single recording in which "
-                    "neighboring segments have one name, got names=True; label other recordings."
-                )
-        if divided is None:
-            fitted._fit_alone(given)
+        divided, parts = fitted._divided(given)
+        runner = fitted._runner
+        table_of = partial(fitted_table, runner, divided, parts, fitted._rules)
+        table = table_of(fitted._members(divided, parts))
+        if not parts.left_out:
+            fitted._take_all(table)
+        elif self.combine == "best":
+            table = fitted._choose(table, partial(runner.tried, table_of))
         else:
-            fitted._fit_parts(divided)
+            fitted._combine(table)
+        fitted._note_missing(table)
+        if parts.left_out:
+            fitted._validate(divided, parts)
         fitted._name_rows(given)
         fitted.divides_equal_ = any(isinstance(one, LabeledPartition) for one in given.labels)
         if not varies.all():
@@ -332,6 +325,13 @@ class Segmenter(AgreementSegmenter):
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)
+        refuse_unlabeled(who, given.truths)
+        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
+            warnings.warn(
+                f"{who} was given labels that differ for all samples, so none belong together; "
+                "give all samples of a segment the same label.",
+                stacklevel=3,
+            )
         return given._replace(segment_length=self._usual_rows)
 
     @property
@@ -358,9 +358,16 @@ class Segmenter(AgreementSegmenter):
             known = given.data.arrays, given.labels
             self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
 
-    def _note_one_group(self, n: int, divided: Given | None) -> None:
-        """Warn that nothing is known about other groups."""
-        what = "other recordings of this group" if n > 1 else "other parts of this recording"
+    def _divided(self, given: Given) -> tuple[Given, Parts]:
+        """Divide the recordings into parts of whole groups.
+
+        With one group, its recordings are divided, or the labels of a single one, and a warning
+        says so; with too few boundaries, no part is left out.
+        """
+        if self.n_groups_ > 1:
+            return given, Parts.of(given.groups, self.n_folds, given.used)
+        divided, many = given.divided(self.n_folds), len(given.used) > 1
+        what = "other recordings of this group" if many else "other parts of this recording"
         if divided is None:
             what = "nothing, because too few boundaries are labeled"
         warnings.warn(
@@ -368,66 +375,49 @@ class Segmenter(AgreementSegmenter):
             "quality on other groups is not known. Label recordings of another group.",
             stacklevel=3,
         )
+        if divided is None:
+            return given, Parts([], np.zeros_like(given.groups), given.used)
+        if self.names and divided.classes is None:
+            raise ValueError(
+                f"{type(self).__name__} needs names=None for a single recording in which "
+                "neighboring segments have one name, got names=True; label other recordings."
+            )
+        return divided, Parts.of(divided.groups, self.n_folds, divided.used)
 
-    def _fit_alone(self, given: Given) -> None:
-        """Fit one learner, or all members with equal weights, to all recordings."""
-        if self.members is None:
-            refuse_regions(type(self).__name__, given.truths)
-            members = [Member("whitened", WhitenedMetricLearner(retune=True))]
-        else:
-            members = self._members(given)
-        if self.combine == "best":
-            members = members[:1]
-        parts = Parts([], np.zeros_like(given.groups), given.used)
-        table = fitted_table(self._runner, given, parts, lambda *_: [Rule()], members)
+    @property
+    def _rules(self) -> Callable[[CrossFit, int], list[Rule]]:
+        """The rules for the penalties of a member."""
+        units = (None,) if self.for_streams else (None, "variance")
+        return choice_rules(units) if self.combine == "best" else consensus_rules(units)
+
+    def _take_all(self, table: CrossFit) -> None:
+        """Weigh all members equally, as nothing was left out to compare them on."""
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # of one recording, whose labels need not recur
             table = replace(table, classes=np.unique(np.concatenate(names)))
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         if len(table.members) == 1:
             self._keep_one(table, 0, table.scores[0][0])
-        self._note_missing(table)
 
-    def _fit_parts(self, given: Given) -> None:
-        """Fit all members to all parts, and combine them or choose one."""
-        parts = Parts.of(given.groups, self.n_folds, given.used)
-        units = (None,) if self.for_streams else (None, "variance")
-        rules = choice_rules(units) if self.combine == "best" else consensus_rules(units)
-        runner, loss = self._runner, float(self.name_loss)
-        fitted = partial(fitted_table, runner, given, parts, rules)
-        table = fitted(self._members(given))
-        if self.combine == "best":
+    def _choose(
+        self, table: CrossFit, fitted: Callable[[list[Member]], CrossFit | Exception]
+    ) -> CrossFit:
+        """Choose a model on the recordings left out. Returns the table of all that was tried."""
+        table, self.choice_ = choose(table, fitted)
+        c = self.choice_.chosen
+        member, score = table.candidates[c].member, table.last_score(c)
+        classes = None if table.classes is None else score.classes
+        loss, one = float(self.name_loss), ([score], [0], [table.families[c]], np.ones(1))
+        self.agreement_, self.left_out_ = Agreement(*one, classes, loss), table.answers[c]
+        self._keep_one(table, member, score)
+        self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
+        self._know_table(table, [table.answers[c]], np.ones(1))
+        return table
 
-            def more(family: str, learner: Any, view: Any) -> CrossFit | Exception:
-                if runner.is_over:
-                    return Late()
-                try:
-                    return fitted([Member(family, learner, view)])
-                except ValueError as error:
-                    if not runner.may_fail:
-                        raise
-                    return error
-
-            table, self.choice_ = choose(table, more)
-            c = self.choice_.chosen
-            member, score = table.candidates[c].member, table.last_score(c)
-            one = [score], [0], [table.families[c]], np.ones(1)
-            self.agreement_ = Agreement(
-                *one, None if table.classes is None else score.classes, loss
-            )
-            self.left_out_ = table.answers[c]
-            self._keep_one(table, member, score)
-            self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
-            self._know_table(table, [table.answers[c]], np.ones(1))
-        else:
-            self._combine(table, loss)
-        self._note_missing(table)
-        self._validate(given, parts)
-
-    def _combine(self, table: CrossFit, name_loss: float) -> None:
+    def _combine(self, table: CrossFit) -> None:
         """Compute the weights of models on the recordings left out."""
-        uniform = self.combine == "uniform"
-        self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
+        loss, uniform = float(self.name_loss), self.combine == "uniform"
+        self.agreement_, weights, self.left_out_ = table.consensus(loss, uniform=uniform)
         self.shares_ = shares_of_families(table, weights)
         self._know_table(table, table.answers, weights)
 
@@ -439,7 +429,7 @@ class Segmenter(AgreementSegmenter):
             warnings.warn(
                 f"members of {n} of {total} families are left out. "
                 f"{' '.join(sentences(self.missing_))}",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
@@ -488,8 +478,7 @@ class Segmenter(AgreementSegmenter):
         given = given._replace(segment_length=made._usual_rows)
         keep_features(made, given.data)
         table = CrossFit.of_models(cls.__name__, members, given, left_out)
-        units = (None,) if made.for_streams else (None, "variance")
-        made._combine(table.with_rules(consensus_rules(units)), float(made.name_loss))
+        made._combine(table.with_rules(made._rules))
         made._know_training(given)
         made._name_rows(given)
         return made
@@ -510,9 +499,16 @@ class Segmenter(AgreementSegmenter):
         limit = self.seconds, time.monotonic()
         return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
 
-    def _members(self, given: Given) -> list[Member]:
-        """Return the members; those that cannot stand behind the view are refused."""
+    def _members(self, given: Given, parts: Parts) -> list[Member]:
+        """Return the members; those that cannot stand behind the view are refused.
+
+        If nothing is left out to compare them on, it is one whitened learner by default, and with
+        ``combine="best"`` the first that is given.
+        """
         members = self.members
+        if members is None and not parts.left_out:
+            refuse_regions(type(self).__name__, given.truths)
+            return [Member("whitened", WhitenedMetricLearner(retune=True))]
         behind = self.view_ is not None and hasattr(self.view_, "kept")
         if members is None:
             window = None
@@ -524,7 +520,7 @@ class Segmenter(AgreementSegmenter):
         found = listed_members(members)
         if behind:
             refuse_neighbors(type(self).__name__, found)
-        return found
+        return found[:1] if self.combine == "best" and not parts.left_out else found
 
     def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
         """Keep the only model, with its score, so that its metric can be looked at."""
@@ -549,7 +545,7 @@ class Segmenter(AgreementSegmenter):
                 f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
                 f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
                 "like each other, or try other features or another rate.",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def summary(self) -> dict[str, str]:

@@ -129,6 +129,19 @@ class Fits:
         """Whether there is no time to begin with another member."""
         return self.seconds is not None and time.monotonic() - self.begun > 2 / 3 * self.seconds
 
+    def tried(
+        self, fitted: Callable[[list[Member]], CrossFit], members: list[Member]
+    ) -> CrossFit | Exception:
+        """Return the table of further members, or why there is none."""
+        if self.is_over:
+            return Late()
+        try:
+            return fitted(members)
+        except ValueError as error:
+            if self.may_fail:
+                return error
+            raise
+
     def _fitted(self, member: Any, task: Any, store: FittedViews) -> Any:
         """Fit a copy of a learner to a part of the recordings."""
         data, labels, groups = task
@@ -189,7 +202,7 @@ def fitted_table(
                 warnings.warn(
                     f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
                     "that are finished are used.",
-                    stacklevel=5,
+                    stacklevel=3,
                 )
                 break
             except ValueError as error:  # of the view, or of penalties
