@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -52,6 +51,7 @@ from metriclearn.estimators.selection.validation import (
     validation_of,
 )
 from metriclearn.problem.partition import LabeledPartition, Partition
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -327,10 +327,9 @@ class Segmenter(AgreementSegmenter):
             self.view_, given = given.behind(view)
         refuse_unlabeled(who, given.truths)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
-            warnings.warn(
+            note(
                 f"{who} was given labels that differ for all samples, so none belong together; "
-                "give all samples of a segment the same label.",
-                stacklevel=3,
+                "give all samples of a segment the same label."
             )
         return given._replace(segment_length=self._usual_rows)
 
@@ -370,10 +369,9 @@ class Segmenter(AgreementSegmenter):
         what = "other recordings of this group" if many else "other parts of this recording"
         if divided is None:
             what = "nothing, because too few boundaries are labeled"
-        warnings.warn(
+        note(
             f"{type(self).__name__} was given labels of one group, so it is checked on {what}; its "
-            "quality on other groups is not known. Label recordings of another group.",
-            stacklevel=3,
+            "quality on other groups is not known. Label recordings of another group."
         )
         if divided is None:
             return given, Parts([], np.zeros_like(given.groups), given.used)
@@ -426,10 +424,9 @@ class Segmenter(AgreementSegmenter):
         self.missing_ = {family: str(why) for family, why in table.missing.items()}
         if self.missing_:
             n, total = len(self.missing_), len({*table.families, *self.missing_})
-            warnings.warn(
+            note(
                 f"members of {n} of {total} families are left out. "
-                f"{' '.join(sentences(self.missing_))}",
-                stacklevel=3,
+                f"{' '.join(sentences(self.missing_))}"
             )
 
     def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
@@ -541,11 +538,10 @@ class Segmenter(AgreementSegmenter):
             self.tolerance,
         )
         if found is not None and found.loss >= found.one_segment:
-            warnings.warn(
+            note(
                 f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
                 f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
-                "like each other, or try other features or another rate.",
-                stacklevel=3,
+                "like each other, or try other features or another rate."
             )
 
     def summary(self) -> dict[str, str]:

@@ -44,7 +44,7 @@ class LinearView(PlainView):
         deviations = pooled_deviation(who, measure(arrays))
         varies = np.isfinite(deviations)
         check_range(who, "features with standard deviations", deviations[varies], 1e100)
-        note_constant(self, varies, stacklevel=3)
+        note_constant(self, varies)
         arrays = [_columns(array, varies) for array in arrays]
         spreads = np.max([np.ptp(array, axis=0) for array in arrays], axis=0)
         # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding

@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import logging
 import numbers
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -41,6 +40,7 @@ from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import (
     Jobs,
     Of,
@@ -484,7 +484,7 @@ def _report(learner: LargeMarginLearner, problem: Problem) -> None:
     concern = _concern(learner, task, problem, ended)
     if concern is not None:
         sentence = _CONCERNS[concern].format(**vars(learner))
-        warnings.warn(f"{who} {sentence}.", stacklevel=3)
+        note(f"{who} {sentence}.")
     if ended:
         return
     remedy = "raise the solver's max_rounds or its tolerance"
@@ -494,11 +494,10 @@ def _report(learner: LargeMarginLearner, problem: Problem) -> None:
         remedy = f"fit again to go on from {file}"
         if file is None:
             remedy = f"fit again; with {part}__checkpoint=FILE it would go on from here"
-    warnings.warn(
+    note(
         f"{who} stopped ({solution.reason}){gap} after {rounds} rounds; the best metric so far "
         f"is kept, {remedy}.",
         ConvergenceWarning,
-        stacklevel=3,
     )
 
 

@@ -19,6 +19,7 @@ from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.selection.cross_fit import CrossFit, Rule
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.running.callbacks import TimeLimit
+from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
 from metriclearn.views.plain import FittedViews
 from metriclearn.views.windows import known_stretches, typical_length
@@ -199,10 +200,9 @@ def fitted_table(
             except KeyboardInterrupt:
                 if table is None:
                     raise
-                warnings.warn(
+                note(
                     f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
-                    "that are finished are used.",
-                    stacklevel=3,
+                    "that are finished are used."
                 )
                 break
             except ValueError as error:  # of the view, or of penalties
