@@ -315,6 +315,16 @@ class Segmenter(AgreementSegmenter):
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
+    def _begin(self) -> None:
+        """Forget what an earlier fit has learned."""
+        self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
+        self.view_ = self.row_names_ = None
+        self.shares_, self.left_out_, self.missing_ = [], {}, {}
+        self.trained_on_: list[str] = []
+        self.n_groups_ = self.n_segments_ = 0
+        self.expected_length_ = None
+        self.rates_ = BoundaryRates.none()
+
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
         who = type(self).__name__
@@ -351,12 +361,6 @@ class Segmenter(AgreementSegmenter):
             lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
             self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
 
-    def _name_rows(self, given: Given) -> None:
-        """Learn to name segments if labels are classes, but no member predicts names."""
-        if self.classes_ is None and self.names is not False:
-            known = given.data.arrays, given.labels
-            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
-
     def _divided(self, given: Given) -> tuple[Given, Parts]:
         """Divide the recordings into parts of whole groups.
 
@@ -383,10 +387,39 @@ class Segmenter(AgreementSegmenter):
         return divided, Parts.of(divided.groups, self.n_folds, divided.used)
 
     @property
+    def _runner(self) -> Fits:
+        may_fail = self.members is None
+        limit = self.seconds, time.monotonic()
+        return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
+
+    @property
     def _rules(self) -> Callable[[CrossFit, int], list[Rule]]:
         """The rules for the penalties of a member."""
         units = (None,) if self.for_streams else (None, "variance")
         return choice_rules(units) if self.combine == "best" else consensus_rules(units)
+
+    def _members(self, given: Given, parts: Parts) -> list[Member]:
+        """Return the members; those that cannot stand behind the view are refused.
+
+        If nothing is left out to compare them on, it is one whitened learner by default, and with
+        ``combine="best"`` the first that is given.
+        """
+        members = self.members
+        if members is None and not parts.left_out:
+            refuse_regions(type(self).__name__, given.truths)
+            return [Member("whitened", WhitenedMetricLearner(retune=True))]
+        behind = self.view_ is not None and hasattr(self.view_, "kept")
+        if members is None:
+            window = None
+            if self.for_streams:
+                window = max(2, int(8 * typical_length(self, given.truths)))
+            n_features = given.data.arrays[0].shape[1]
+            made = default_members(given.classes, n_features, behind, window)
+            return [member for family in made.values() for member in family]
+        found = listed_members(members)
+        if behind:
+            refuse_neighbors(type(self).__name__, found)
+        return found[:1] if self.combine == "best" and not parts.left_out else found
 
     def _take_all(self, table: CrossFit) -> None:
         """Weigh all members equally, as nothing was left out to compare them on."""
@@ -419,15 +452,13 @@ class Segmenter(AgreementSegmenter):
         self.shares_ = shares_of_families(table, weights)
         self._know_table(table, table.answers, weights)
 
-    def _note_missing(self, table: CrossFit) -> None:
-        """Keep, and warn, which families of members are left out, and why."""
-        self.missing_ = {family: str(why) for family, why in table.missing.items()}
-        if self.missing_:
-            n, total = len(self.missing_), len({*table.families, *self.missing_})
-            note(
-                f"members of {n} of {total} families are left out. "
-                f"{' '.join(sentences(self.missing_))}"
-            )
+    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
+        """Keep the only model, with its score, so that its metric can be looked at."""
+        self.learner_ = table.models[m][-1]
+        if table.members[m].view is not None:
+            self.learner_ = Scored(score, self.n_features_in_)
+        elif hasattr(self.learner_, "with_score"):
+            self.learner_ = self.learner_.with_score(score)
 
     def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
@@ -441,6 +472,39 @@ class Segmenter(AgreementSegmenter):
             [table.truths[i] for i in known],
             weights,
         )
+
+    def _note_missing(self, table: CrossFit) -> None:
+        """Keep, and warn, which families of members are left out, and why."""
+        self.missing_ = {family: str(why) for family, why in table.missing.items()}
+        if self.missing_:
+            n, total = len(self.missing_), len({*table.families, *self.missing_})
+            note(
+                f"members of {n} of {total} families are left out. "
+                f"{' '.join(sentences(self.missing_))}"
+            )
+
+    def _validate(self, given: Given, parts: Parts) -> None:
+        """Evaluate the answers for recordings left out, and warn if they are of no use."""
+        self.validation_ = found = validation_of(
+            self.left_out_,
+            given.truths,
+            given.data.arrays,
+            parts,
+            1 / self.rows_per_second,
+            self.tolerance,
+        )
+        if found is not None and found.loss >= found.one_segment:
+            note(
+                f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
+                f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
+                "like each other, or try other features or another rate."
+            )
+
+    def _name_rows(self, given: Given) -> None:
+        """Learn to name segments if labels are classes, but no member predicts names."""
+        if self.classes_ is None and self.names is not False:
+            known = given.data.arrays, given.labels
+            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
 
     @classmethod
     def of_models(
@@ -479,70 +543,6 @@ class Segmenter(AgreementSegmenter):
         made._know_training(given)
         made._name_rows(given)
         return made
-
-    def _begin(self) -> None:
-        """Forget what an earlier fit has learned."""
-        self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
-        self.view_ = self.row_names_ = None
-        self.shares_, self.trained_on_ = [], []
-        self.left_out_, self.missing_ = {}, {}
-        self.n_groups_ = self.n_segments_ = 0
-        self.expected_length_ = None
-        self.rates_ = BoundaryRates.none()
-
-    @property
-    def _runner(self) -> Fits:
-        may_fail = self.members is None
-        limit = self.seconds, time.monotonic()
-        return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
-
-    def _members(self, given: Given, parts: Parts) -> list[Member]:
-        """Return the members; those that cannot stand behind the view are refused.
-
-        If nothing is left out to compare them on, it is one whitened learner by default, and with
-        ``combine="best"`` the first that is given.
-        """
-        members = self.members
-        if members is None and not parts.left_out:
-            refuse_regions(type(self).__name__, given.truths)
-            return [Member("whitened", WhitenedMetricLearner(retune=True))]
-        behind = self.view_ is not None and hasattr(self.view_, "kept")
-        if members is None:
-            window = None
-            if self.for_streams:
-                window = max(2, int(8 * typical_length(self, given.truths)))
-            n_features = given.data.arrays[0].shape[1]
-            made = default_members(given.classes, n_features, behind, window)
-            return [member for family in made.values() for member in family]
-        found = listed_members(members)
-        if behind:
-            refuse_neighbors(type(self).__name__, found)
-        return found[:1] if self.combine == "best" and not parts.left_out else found
-
-    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
-        """Keep the only model, with its score, so that its metric can be looked at."""
-        self.learner_ = table.models[m][-1]
-        if table.members[m].view is not None:
-            self.learner_ = Scored(score, self.n_features_in_)
-        elif hasattr(self.learner_, "with_score"):
-            self.learner_ = self.learner_.with_score(score)
-
-    def _validate(self, given: Given, parts: Parts) -> None:
-        """Evaluate the answers for recordings left out, and warn if they are of no use."""
-        self.validation_ = found = validation_of(
-            self.left_out_,
-            given.truths,
-            given.data.arrays,
-            parts,
-            1 / self.rows_per_second,
-            self.tolerance,
-        )
-        if found is not None and found.loss >= found.one_segment:
-            note(
-                f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
-                f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
-                "like each other, or try other features or another rate."
-            )
 
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""
