@@ -34,7 +34,7 @@ from metriclearn.estimators.reading.given import (
 from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice, choose
-from metriclearn.estimators.selection.cross_fit import CrossFit, Rule, choice_rules, consensus_rules
+from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.families import (
     default_members,
     families_of,
@@ -44,6 +44,7 @@ from metriclearn.estimators.selection.families import (
 )
 from metriclearn.estimators.selection.fits import Fits, fitted_table
 from metriclearn.estimators.selection.parts import Member, Parts
+from metriclearn.estimators.selection.rules import Rules, choice_rules, consensus_rules, how_far
 from metriclearn.estimators.selection.validation import (
     Share,
     Validation,
@@ -296,7 +297,7 @@ class Segmenter(AgreementSegmenter):
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
         runner = fitted._runner
-        table_of = partial(fitted_table, runner, divided, parts, fitted._rules)
+        table_of = partial(fitted_table, runner, divided, parts, fitted._rules(given))
         table = table_of(fitted._members(divided, parts))
         if not parts.left_out:
             fitted._take_all(table)
@@ -392,11 +393,11 @@ class Segmenter(AgreementSegmenter):
         limit = self.seconds, time.monotonic()
         return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
 
-    @property
-    def _rules(self) -> Callable[[CrossFit, int], list[Rule]]:
-        """The rules for the penalties of a member."""
+    def _rules(self, given: Given) -> Rules:
+        """Return the rules for the penalties of members, which follow from all labels."""
         units = (None,) if self.for_streams else (None, "variance")
-        return choice_rules(units) if self.combine == "best" else consensus_rules(units)
+        rules = choice_rules if self.combine == "best" else consensus_rules
+        return rules(units, how_far(given))
 
     def _members(self, given: Given, parts: Parts) -> list[Member]:
         """Return the members; those that cannot stand behind the view are refused.
@@ -539,7 +540,7 @@ class Segmenter(AgreementSegmenter):
         given = given._replace(segment_length=made._usual_rows)
         keep_features(made, given.data)
         table = CrossFit.of_models(cls.__name__, members, given, left_out)
-        made._combine(table.with_rules(made._rules))
+        made._combine(table.with_rules(made._rules(given)))
         made._know_training(given)
         made._name_rows(given)
         return made

@@ -199,6 +199,7 @@ SEGMENTER: Rows = [
             f"Segmenter needs .*{words}",
         )
         for members, folds, words in [
+            ({}, [[0]], "members as a mapping of families to lists"),
             ({"a": [[MODEL]]}, [[0], [1]], "a model for each of the 2 folds in left_out"),
             (
                 {"a": [[MODEL] * 2, [MODEL]]},

@@ -1,5 +1,6 @@
 """Rows left out: the weighted objective by enumeration, and fits without the rows."""
 
+from copy import copy
 from itertools import combinations, product
 
 import numpy as np
@@ -84,6 +85,8 @@ def test_learning_is_that_of_the_known_rows(fitted) -> None:
     plain = clone(PLAIN).fit(*known)
     np.testing.assert_array_equal(fitted.components_, plain.components_)
     assert fitted.penalty_ == plain.penalty_
+    tuned = copy(fitted).tune_penalty(GAPPED, YS)
+    assert tuned.penalty_ == copy(plain).tune_penalty(*known).penalty_ != plain.penalty_
     # A change and back within a gap is a change between its neighbors.
     other = clone(BEHIND).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
     assert other.solution_.objective > fitted.solution_.objective

@@ -54,8 +54,6 @@ class Given(NamedTuple):
         The sorted names; the code c stands for ``classes[c]``.
     segment_length : float, optional
         The usual number of rows of a segment, if it was stated.
-    divides_whole : bool
-        Whether these are parts of a single recording that is labeled as a whole.
     """
 
     data: DataSets
@@ -66,7 +64,6 @@ class Given(NamedTuple):
     codes: list[NDArray] | None = None
     classes: NDArray | None = None
     segment_length: float | None = None
-    divides_whole: bool = False
 
     @property
     def known(self) -> Labels:
@@ -176,7 +173,6 @@ class Given(NamedTuple):
             groups=np.arange(len(spans)),
             codes=codes,
             classes=None if codes is None else self.classes,
-            divides_whole=is_whole(truth),
         )
 
 

@@ -16,8 +16,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.reading.given import Given
-from metriclearn.estimators.selection.cross_fit import CrossFit, Rule
+from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
+from metriclearn.estimators.selection.rules import Rules
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
@@ -176,7 +177,7 @@ def fitted_table(
     runner: Fits,
     given: Given,
     parts: Parts,
-    rules: Callable[[CrossFit, int], Sequence[Rule]],
+    rules: Rules,
     members: list[Member],
 ) -> CrossFit:
     """Fit members to all parts, those with equal views together, and add candidates by rules.
