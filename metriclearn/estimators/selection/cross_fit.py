@@ -21,7 +21,7 @@ from metriclearn.estimators.scores.agreement import Agreement, answers_of, score
 from metriclearn.estimators.scores.segment_score import labeled_forms
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
-from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule
+from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule, Rules
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,
@@ -177,7 +177,7 @@ class CrossFit:
         """The number of models of each member."""
         return len(self.models[0])
 
-    def with_rules(self, rules: Callable[[Self, int], Sequence[Rule]]) -> Self:
+    def with_rules(self, rules: Rules) -> Self:
         """Return the table with further candidates: each member with each of its rules.
 
         ``rules(table, m)`` returns the rules of member m.
