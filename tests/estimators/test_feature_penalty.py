@@ -270,6 +270,7 @@ def test_short_sequences_tell_nothing_of_the_penalty() -> None:
     penalty = fitted.tune_penalty(*TEST[0]).penalty_
     short = [TEST[0][0], np.ones((2, 2))], [TEST[0][1], np.zeros(2)]
     assert fitted.tune_penalty(*short).penalty_ == penalty
+    assert fitted.tune_penalty(TEST[0][0][:3], np.zeros(3)).penalty_ > 0
     with pytest.raises(ValueError, match="at least min_size=3"):
         fitted.tune_penalty(np.ones((2, 2)), np.zeros(2))
 
