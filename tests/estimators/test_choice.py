@@ -1,5 +1,7 @@
 """What Segmenter(combine="best") chooses, and by which data."""
 
+from typing import Any, ClassVar, Self
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -64,8 +66,20 @@ def test_two_groups_need_more_than_one_standard_error_of_theirs() -> None:
     assert choice.names[choice.chosen].startswith("diagonal")
 
 
+class Watched(ml.ChangePointMetricLearner):
+    """Keeps the time limits of its fits."""
+
+    limits: ClassVar[list[float]] = []
+
+    def fit_among(self, *data: Any, **options: Any) -> Self:
+        self.limits.append(self.callbacks[-1].seconds)
+        return super().fit_among(*data, **options)
+
+
 def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
     """The first member is fitted even if there is no time; the others are named."""
+    chosen(XS[:4], YS[:4], members={"watched": [Watched(**QUICK)]}, seconds=900, n_folds=2)
+    assert set(Watched.limits) == {45.0}
     hurried = chosen(XS[:4], YS[:4], seconds=1e-9, n_folds=2)
     assert hurried.learner_.solution_.reason == "callback"
     assert list(hurried.learner_.callbacks) == []
