@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -32,6 +31,7 @@ from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 from metriclearn.running.progress import bar
 from metriclearn.running.times import Times
@@ -304,10 +304,9 @@ def _labeled(
         parts[recording] = X, labels, equal_starts(names if one else spans, len(X), rate)
         equal[recording] = len(parts[recording][2])
     if gap is None and outside > 0.02 * length:
-        warnings.warn(
+        note(
             f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "
-            "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap).",
-            stacklevel=3,
+            "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap)."
         )
     too_short = f"too short for a row at {rate:g} rows per second are lost"
     rate_up = "raise the rate (--rate), or check that times are in seconds"
@@ -318,10 +317,9 @@ def _labeled(
     ):
         if total := sum(counts.values()):
             where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-            warnings.warn(
+            note(
                 f"Segments {which}: {total} of {sum(map(len, labelings))} "
-                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
-                stacklevel=3,
+                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}."
             )
     return parts
 
@@ -346,14 +344,11 @@ def _check_times(
             f"{message}give times in seconds (not in milliseconds or frames), or cut it."
         )
     if last > length + slack:
-        warnings.warn(
-            f"{message}the rest is ignored: check that times are in seconds.", stacklevel=4
-        )
+        note(f"{message}the rest is ignored: check that times are in seconds.")
     if gap is None and last + slack < length / 2:
-        warnings.warn(
+        note(
             f"{message}all that follows gets the label of this last segment: check that times are "
-            "in seconds (not in minutes), or cut the recording, or label gaps (gap=…, --gap).",
-            stacklevel=4,
+            "in seconds (not in minutes), or cut the recording, or label gaps (gap=…, --gap)."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import LabeledPartition, Partition
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import real_array
 
 if TYPE_CHECKING:
@@ -191,10 +191,9 @@ class LabeledSequences(Items):
             )
         lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(kept, self.starts))
         if lost:
-            warnings.warn(
+            note(
                 f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
-                "label the samples on both sides.",
-                stacklevel=2,
+                "label the samples on both sides."
             )
         pieces = []  # sequence, first sample and the one after the last
         for i, mask in enumerate(kept):

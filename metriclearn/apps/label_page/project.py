@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -26,7 +25,7 @@ from metriclearn import PartialPartition, Region
 from metriclearn.apps.models import UNKNOWN
 from metriclearn.datasets import Segment, named_as, read_segments, recording_files, segments_text
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
-from metriclearn.running import locked, reading, replacing, writable
+from metriclearn.running import locked, note, reading, replacing, writable
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
@@ -419,7 +418,7 @@ class Project:
         except OSError as error:
             if not is_saved:
                 raise
-            warnings.warn(f"{table.name} is of the last change but one: {error}", stacklevel=3)
+            note(f"{table.name} is of the last change but one: {error}")
 
     def _text(self, before: str | None) -> str:
         """Return the new content of ``metriclearn.json``.
@@ -618,10 +617,9 @@ def _note_unlearned(file: Path, project: Mapping[str, Any]) -> None:
     lost = [f"boundaries beside unlabeled time ({beside})"] * bool(beside)
     lost += [f"{kind!r} ({count})" for kind, count in marked.items()]
     if lost:
-        warnings.warn(
+        note(
             f"{str(file)!r} has annotations from which fit does not learn: {', '.join(lost)}; "
-            "label the time on both sides of boundaries.",
-            stacklevel=3,
+            "label the time on both sides of boundaries."
         )
 
 
