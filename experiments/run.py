@@ -35,7 +35,8 @@ from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
 # Settings that do not affect a fit, apart from its data, which are in the name of each fit.
-_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs", "pictures", "sets", "left_out", "only")
+_RUN = ("n_jobs", "executor", "resume", "outputs", "pictures")
+_IRRELEVANT = (*_RUN, "sets", "left_out", "only", "refit")
 _UNDRAWN: dict[str, Any] = {"strips": (), "figures": {}, "weights": {}, "traces": {}}
 _logger = logging.getLogger(__name__)
 

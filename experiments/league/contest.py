@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -64,7 +65,10 @@ class League(Comparison):
     them answers with one segment. ``contestant``
     in the configuration is a Python file with a class that has ``fit(X, y)`` and ``predict(X)``. If
     a file is given, this class is the only method, and the report compares it with the committed
-    results. ``only`` names the sets that take part.
+    results. ``only`` names the sets that take part. ``refit`` names the methods that are fitted;
+    the rows of all others are taken from the committed results, if their test units are the same.
+    A method with the option ``needs`` is left out, with the reason, where this module cannot be
+    imported.
     """
 
     backend = "processes"
@@ -80,10 +84,22 @@ class League(Comparison):
     }
 
     def methods(self) -> list[Method]:
-        if self.config.contestant is None:
-            return super().methods()
-        found = Contestant(self.config.contestant)
-        return [Method(found.kind.__name__, found, options={"validated": False})]
+        self.missing: dict[str, str] = {}
+        if self.config.contestant is not None:
+            found = Contestant(self.config.contestant)
+            return [Method(found.kind.__name__, found, options={"validated": False})]
+        earlier = self._earlier()
+        new = [method for method in super().methods() if method.name not in earlier]
+        return list(filter(self._can_run, new))
+
+    def _can_run(self, method: Method) -> bool:
+        """Import what the method needs, so that no fit is charged with what is compiled then."""
+        try:
+            import_module(method.options.get("needs", "numpy"))
+        except ImportError as error:
+            self.missing[method.name] = str(error)
+            _LOGGER.warning("%s is left out: %s", method.name, error)
+        return method.name not in self.missing
 
     def suits(self, method: Method, case: Case) -> bool:
         classes = self.config.sets[case.table].get("names", True)
@@ -109,7 +125,7 @@ class League(Comparison):
         return found
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        if "torch" in sys.modules:  # which encoders have imported
+        if "torch" in sys.modules or method.options.get("needs") == "torch":
             with_one_thread()
         if not isinstance(data, LabeledMinutes):
             return super().fit(estimator, data, method)
@@ -144,13 +160,17 @@ class League(Comparison):
 
         ``paired.md`` has the paired differences from ours, and from windows with extra trees.
         """
-        numbers = tables_and_rows(self, outcomes)
+        numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
+        if earlier := self._earlier():
+            fitted = [row for row in numbers["rows"] if row["method"] not in earlier]
+            numbers["rows"] = [*fitted, *rows_of(read_results(committed), numbers, earlier)]
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
+        left_out |= self.missing
         facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
-        facts["seeds"] = self.config.get("seeds")
+        facts |= {"seeds": self.config.get("seeds"), "earlier": earlier}
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
-        notes, committed = [], COMMITTED / f"{self.config.name}.json"
+        notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
             notes = ranks_table(together(read_results(committed), numbers))
             print("\n".join(notes))
@@ -164,8 +184,22 @@ class League(Comparison):
         text = "\n\n".join("\n".join(lines) for lines in pairs)
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
-        default = {} if self.config.tiny else {KEY: self._default()}
+        default: dict[str, Any] = {}
+        if OURS in earlier:
+            default = {KEY: read_results(committed).get(KEY)}
+        elif not self.config.tiny and is_there(numbers, OURS):
+            default = {KEY: self._default()}
         return Story(protocol, shown, numbers, {"sequences": len(names), **default})
+
+    def _earlier(self) -> list[str]:
+        """Return the names of the methods that are not fitted again."""
+        entries = {key: one for key, one in self.config[self.entries].items() if one}
+        again = self.config.get("refit") or list(entries)
+        if unknown := sorted(set(again) - set(entries)):
+            raise ValueError(
+                f"refit={unknown} needs names of methods: {', '.join(entries)}; correct it."
+            )
+        return [one.name for key, one in entries.items() if key not in again]
 
     def _default(self) -> dict[str, float]:
         """Return what the default does on small data sets, see :func:`default_losses`."""
@@ -342,13 +376,21 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
 def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Add the rows of an external method to the committed results of the same sets. Rows with other
     test units are left out."""
+    sets = {table["name"] for table in new["tables"]}
+    tables = [table for table in committed["tables"] if table["name"] in sets]
+    kept = [row for row in committed["rows"] if row["table"] in sets]
+    rows = [*kept, *rows_of(new, committed, {row["method"] for row in new["rows"]})]
+    return {**committed, "tables": tables, "rows": rows}
+
+
+def rows_of(
+    source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
+) -> list[Row]:
+    """Return the rows of some methods whose test units are those of other results."""
     units = {
         (row["table"], row["measure"]): row["units"]
-        for row in committed["rows"]
+        for row in target["rows"]
         if row["method"] == "one segment"
     }
-    sets = {table["name"] for table in new["tables"]}
-    rows = [r for r in new["rows"] if units.get((r["table"], r["measure"])) == r["units"]]
-    rows = [*(row for row in committed["rows"] if row["table"] in sets), *rows]
-    tables = [table for table in committed["tables"] if table["name"] in sets]
-    return {**committed, "tables": tables, "rows": rows}
+    rows = [row for row in source["rows"] if row["method"] in methods]
+    return [row for row in rows if units.get((row["table"], row["measure"])) == row["units"]]

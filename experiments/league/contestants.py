@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
@@ -19,7 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from experiments.harness.comparison import fit_in_groups
 from experiments.harness.scoring import least_loss
 from experiments.rivals.windows import LEAST, Arrays, RowNames, smoothed, tuned_penalty
-from metriclearn import Partition, PenaltyLearner
+from metriclearn import Partition, PenaltyLearner, Segmenter, WhitenedMetricLearner
+from metriclearn.estimators import default_members
 from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition, NameScores
 
@@ -301,6 +303,39 @@ class LearnedPenalty(BaseEstimator):
         return self.penalty_learner_.predict_change_points(
             [self.segmenter_.transform(x) for x in X]
         )
+
+
+@dataclass(eq=False, repr=False)
+class MetricAlone(BaseEstimator):
+    """A Segmenter whose members have one kind of metric, so that kinds can be compared.
+
+    Its views are those of the default members that need no classifier: rows in the scale of all
+    recordings, rows in the scale of each recording, and windows around the latter. Penalties,
+    weights and the compromise are those of the Segmenter.
+
+    Parameters
+    ----------
+    learners : list of learners of a metric
+        The members of every view, for example one for each strength of a regularizer.
+    """
+
+    learners: Sequence[Any]
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Fit the segmenter."""
+        families = {
+            member.family.rpartition(", ")[0]: [
+                member._replace(learner=learner) for learner in self.learners
+            ]
+            for (member,) in default_members(n_features=X[0].shape[1]).values()
+            if isinstance(member.learner, WhitenedMetricLearner)  # no classifier precedes it
+        }
+        self.segmenter_ = Segmenter(families, names=False, verbose=False).fit(X, y, groups)
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Return the ends of the predicted segments."""
+        return self.segmenter_.predict_change_points(list(X))
 
 
 @dataclass(eq=False, repr=False)

@@ -27,7 +27,7 @@ Results = Mapping[str, Any]
 _FEWEST = 20  # units of a set on which ours is compared with classifiers
 _FAR = 0.8  # a loss below this share of another is clearly less
 LEAST = 6  # units of a set that counts for tests, as two signs of five cannot be below 5 %
-_OVER = "ours/over probabilities"
+_OVER, _ALONE = "ours/over probabilities", "ours/metric alone, "
 RIVAL = "windows, extra trees, Viterbi"
 _ENSEMBLES = ("compromise of rivals", "ours/metrics alone", "vote over samples", "ours/best member")
 _DECODED = ("Viterbi", "boundaries", "conditional random field")  # how names of classifiers end
@@ -193,10 +193,11 @@ def size(results: Results) -> list[str]:
     """Return a sentence that tells how many sets, sequences and methods there are, and how long the
     league took."""
     sets = [table["name"] for table in results["tables"] if table["main"]]
-    methods = {row["method"] for row in results["rows"]}
+    rows = [row for row in results["rows"] if row["measure"] == MEASURE]
+    hours = sum(row["seconds"] for row in rows) / 3600
     return [
-        f"{len(sets)} data sets, {results['sequences']} sequences, {len(methods)} methods, "
-        f"{results['seconds'] / 60:.0f} minutes of one processor without the consensus."
+        f"{len(sets)} data sets, {results['sequences']} sequences, "
+        f"{len({row['method'] for row in rows})} methods, {hours:.1f} hours of one processor."
     ]
 
 
@@ -255,18 +256,22 @@ def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) 
     return chosen / ours
 
 
-def ablation(results: Results) -> list[str]:
-    """Make a table of the loss on every set for four methods: with the Euclidean or a learned
-    metric, and with one penalty for all sequences or a learned penalty for each."""
-    four = ["euclidean", "euclidean, penalty learned", "ours/full", "full metric, penalty learned"]
-    found = means(results)
-    sets = [name for name in found[four[0]] if all(name in found[m] for m in four)]
-    lines = [[name, *(f"{found[m][name]:.3g}" for m in four)] for name in sets]
-    ratios = [np.exp(np.mean([np.log(max(found[m][s], 1e-9) / max(found[four[0]][s], 1e-9))
-                              for s in sets])) for m in four]  # fmt: skip
-    lines.append(["geometric mean, share of euclidean", *(f"{ratio:.2f}" for ratio in ratios)])
-    head = ["set", "Euclidean, one penalty", "Euclidean, learned penalty"]
-    return markdown_table([*head, "learned metric, one penalty", "both learned"], lines)
+def metrics_table(results: Results) -> list[str]:
+    """Make a table of the loss on every set with one kind of metric under the same views, penalties
+    and compromise, beside the Euclidean metric alone.
+
+    The last line has the geometric mean of the losses, as shares of those of the identity.
+    """
+    found = {m.removeprefix(_ALONE): row for m, row in means(results).items() if _ALONE in m}
+    kinds = ["identity", *(kind for kind in found if kind != "identity")]
+    found["Euclidean, one model"] = means(results)["euclidean"]
+    shown = [*kinds, "Euclidean, one model"]
+    sets = [name for name in found["identity"] if all(name in found[kind] for kind in shown)]
+    table = np.array([[max(found[kind][name], 1e-9) for kind in shown] for name in sets])
+    lines = [[name, *(f"{loss:.3g}" for loss in row)] for name, row in zip(sets, table)]
+    shares = np.exp(np.log(table / table[:, :1]).mean(axis=0))
+    lines.append(["geometric mean, share of identity", *(f"{share:.2f}" for share in shares)])
+    return markdown_table(["set", *shown], lines)
 
 
 def against_ours(results: Results, named: bool = False) -> dict[str, float]:

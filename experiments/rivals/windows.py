@@ -133,6 +133,9 @@ class WindowClassifier(RowNames):
     thin : bool
         Fit the classifier to one row in each sixteenth of the median segment, which costs less.
         Neighboring windows overlap, so little is lost.
+    features : RandomConvolutions, optional
+        What the classifier sees of the windows. By default, their means and deviations, see
+        :func:`sides`.
 
     Attributes
     ----------
@@ -146,6 +149,7 @@ class WindowClassifier(RowNames):
     classifier: Any = None
     n_folds: int = 4
     thin: bool = False
+    features: Any = None
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Tune the penalty on groups left out, then fit to all recordings."""
@@ -154,6 +158,8 @@ class WindowClassifier(RowNames):
         self.scaler_, self.classes_ = StandardScaler().fit(np.vstack(X)), np.unique(np.hstack(y))
         median = median_length(y)
         self.widths_ = window_widths(median, X[0].shape[1])
+        if self.features is not None:
+            self.features_ = clone(self.features).fit(self.widths_, X[0].shape[1])
         every = max(1, int(median) // 16) if self.thin else 1
         rows = [self._rows(x) for x in X]
 
@@ -179,7 +185,8 @@ class WindowClassifier(RowNames):
         return [self.classes_[smoothed(one, self.penalty_)] for one in logs]
 
     def _rows(self, x: NDArray) -> NDArray[np.float32]:
-        return sides(self.scaler_.transform(x), self.widths_)
+        Z = self.scaler_.transform(x)
+        return sides(Z, self.widths_) if self.features is None else self.features_.transform(Z)
 
     def _logs(self, model: Any, rows: NDArray) -> NDArray[np.float64]:
         """Compute the log-probabilities of all names, (T, C)."""

@@ -54,8 +54,9 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.scores.agreement import Agreement
-from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
+from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
 from metriclearn.estimators.selection.parts import Member, Parts
+from metriclearn.estimators.selection.rules import Rule
 from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations

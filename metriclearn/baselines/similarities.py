@@ -43,7 +43,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         truths = read_node_labels(who, y, graphs, self.balance)
         keep_features(self, graphs)
         scale = graphs.pooled_deviation(who)
-        note_constant(self, np.isfinite(scale), stacklevel=3)
+        note_constant(self, np.isfinite(scale))
         nodes = [standardized(one, scale, self.similarity) for one in graphs.arrays]
         score = self._choose(nodes, truths, scale)
         self.score_ = score.with_threshold(nodes, [truth.n_clusters for truth in truths])

@@ -6,7 +6,6 @@ Jordan, Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML 201
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import OneOf, RandomState, Real, Whole, real_array
 
 Order = Literal["given", "random", "farthest-first"]
@@ -154,11 +154,10 @@ class DPMeans(ClusterMixin, BaseEstimator):
         self.objective_, self.labels_, self.cluster_centers_, self.n_iter_, settled = best
         self.n_clusters_ = len(self.cluster_centers_)
         if not settled:
-            warnings.warn(
+            note(
                 f"DPMeans needs more than max_iter={self.max_iter} passes to settle; "
                 "raise max_iter, or keep this valid but improvable partition.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

@@ -7,7 +7,6 @@ import io
 import os
 import re
 import shlex
-import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -21,6 +20,7 @@ from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.datasets.text_tables import lacks, read_text_table, table_form
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import OneOf, Text, needs, text
 from metriclearn.running.times import MISSING, Times, evenly, read_times, without_times
 
@@ -128,11 +128,10 @@ def _note_rising(folder: Path, names: Sequence[Any], sequences: Sequence[NDArray
     rising = np.all([np.all(np.diff(X, axis=0) > 0, axis=0) for X in sequences], axis=0)
     if max(map(len, sequences)) >= 10 and rising.any():  # columns of fewer rows may rise by chance
         times = [str(name) for name, rises in zip(names, rising) if rises]
-        warnings.warn(
+        note(
             f"Columns of {os.fspath(folder)!r} that increase in every row count as features; if "
             f"they are row numbers or times, leave them out (ignore={times}, --ignore "
-            f"{' '.join(map(repr, times))}).",
-            stacklevel=3,
+            f"{' '.join(map(repr, times))})."
         )
 
 
@@ -199,10 +198,9 @@ def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
         if max(map(len, many)) >= 10 and rise and all((np.diff(one) >= 0).all() for one in many):
             found.append(name)
     if found and len(found) < len(tables[0].columns):
-        warnings.warn(
+        note(
             f"Columns of times are no features and are left out: {', '.join(map(str, found))}; to "
-            f"use the times, name the column (--time {shlex.quote(str(found[0]))}).",
-            stacklevel=3,
+            f"use the times, name the column (--time {shlex.quote(str(found[0]))})."
         )
         return found
     return []
@@ -312,10 +310,9 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
         elif not has_times:
             kept.append(file)
     if odd:
-        warnings.warn(
+        note(
             f"Files whose names end in {ending} count as tables of segments, so they are no "
-            f"recordings: {', '.join(odd[:5])}; give them other names if they are.",
-            stacklevel=4,
+            f"recordings: {', '.join(odd[:5])}; give them other names if they are."
         )
     return kept
 
@@ -631,7 +628,7 @@ def file_times(
     table, _ = read_columns(file)
     if rate is None:
         raise lacks(file, time, table.columns, "name the column of the times (--time)")
-    warnings.warn(without_times(repr(os.fspath(file)), time, rate), stacklevel=2)
+    note(without_times(repr(os.fspath(file)), time, rate))
     return evenly(len(table), rate)
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from html import escape, unescape
@@ -30,6 +29,7 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.text_tables import text_rows
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import note
 
 _TIER = "segments"
 _EXACT = "exact seconds"  # property of an ELAN document
@@ -230,10 +230,9 @@ def _one_tier(
     filled = [whose[i][1] for i in used]
     name, segments = next((tier for tier in filled if tier[0] == _TIER), filled[0])
     if others := [other for other, _ in filled if other != name]:
-        warnings.warn(
+        note(
             f"{path.name!r} has several tiers; {name!r} is read, {', '.join(others[:5])} left out. "
-            f"To use another one, name it (annotator=…, --annotator), or rename it to {_TIER!r}.",
-            stacklevel=2,
+            f"To use another one, name it (annotator=…, --annotator), or rename it to {_TIER!r}."
         )
     return segments
 

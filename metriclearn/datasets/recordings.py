@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -34,6 +33,7 @@ from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 from metriclearn.running.progress import bar
 from metriclearn.running.times import Times
@@ -326,10 +326,9 @@ def _labeled(
         known = labels != UNKNOWN
         equal[recording] = int(np.sum(known[starts] & known[starts - 1]))
     if gap is None and outside > 0.02 * length:
-        warnings.warn(
+        note(
             f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "
-            "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap).",
-            stacklevel=3,
+            "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap)."
         )
     _note_spans(short, equal, sum(map(len, labelings)), rate)
     return parts
@@ -348,10 +347,9 @@ def _note_spans(
     ):
         if total := sum(counts.values()):
             where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-            warnings.warn(
+            note(
                 f"Segments {which}: {total} of {n_spans} "
-                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
-                stacklevel=4,
+                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}."
             )
 
 
@@ -375,14 +373,11 @@ def _check_times(
             f"{message}give times in seconds (not in milliseconds or frames), or cut it."
         )
     if last > length + slack:
-        warnings.warn(
-            f"{message}the rest is ignored: check that times are in seconds.", stacklevel=4
-        )
+        note(f"{message}the rest is ignored: check that times are in seconds.")
     if gap is None and last + slack < length / 2:
-        warnings.warn(
+        note(
             f"{message}all that follows gets the label of this last segment: check that times are "
-            "in seconds (not in minutes), or cut the recording, or label gaps (gap=…, --gap).",
-            stacklevel=4,
+            "in seconds (not in minutes), or cut the recording, or label gaps (gap=…, --gap)."
         )
 
 

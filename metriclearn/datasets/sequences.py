@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.problem.regions import AT_LEAST_ONE, Region
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import real_array, text
 
 if TYPE_CHECKING:
@@ -204,10 +204,9 @@ class LabeledSequences(Items):
         known = self._labeled_otherwise(label)
         lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(known, self.starts))
         if lost:
-            warnings.warn(
+            note(
                 f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
-                "label the samples on both sides.",
-                stacklevel=2,
+                "label the samples on both sides."
             )
         return self._pieces(known)
 

@@ -20,10 +20,11 @@ from metriclearn.estimators.reading.tables import (
     read_clustered,
 )
 from metriclearn.estimators.selection.choice import Choice
-from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit, Rule
+from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
 from metriclearn.estimators.selection.families import families_of
 from metriclearn.estimators.selection.fits import Fits, Tables
 from metriclearn.estimators.selection.parts import Member, Parts
+from metriclearn.estimators.selection.rules import Rule
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss

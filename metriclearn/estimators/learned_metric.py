@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.reading.data_sets import DataSets, read_new
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import real_array
 
 
@@ -52,10 +52,9 @@ class LearnedMetric(  # type: ignore[call-arg]
         """Compute X L, (T, r). Euclidean distances between its rows are learned distances."""
         data = self.read_data(X)
         if len(self.components_) == 0:
-            warnings.warn(
+            note(
                 f"{type(self).__name__} transforms to tables without a column, as its metric is 0; "
-                "fit again with less regularization, or with labels that differ.",
-                stacklevel=2,
+                "fit again with less regularization, or with labels that differ."
             )
         return data.as_passed(
             [self._to_frame(a @ self.components_.T, X) for a in self.rows_of(data)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,12 +35,7 @@ from metriclearn.estimators.reading.given import (
 from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice, choose
-from metriclearn.estimators.selection.cross_fit import (
-    CrossFit,
-    choice_rules,
-    consensus_rules,
-    rules_alone,
-)
+from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.families import (
     default_members,
     families_of,
@@ -49,8 +43,15 @@ from metriclearn.estimators.selection.families import (
     listed_members,
     refuse_neighbors,
 )
-from metriclearn.estimators.selection.fits import Fits, Late, fitted_table
+from metriclearn.estimators.selection.fits import Fits, fitted_table
 from metriclearn.estimators.selection.parts import Member, Parts
+from metriclearn.estimators.selection.rules import (
+    Rules,
+    choice_rules,
+    consensus_rules,
+    how_far,
+    rules_alone,
+)
 from metriclearn.estimators.selection.validation import (
     Share,
     Validation,
@@ -58,6 +59,7 @@ from metriclearn.estimators.selection.validation import (
     validation_of,
 )
 from metriclearn.problem.partition import Partition
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import (
     Jobs,
     Needs,
@@ -298,23 +300,21 @@ class Segmenter(AgreementSegmenter):
             fitted.seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
-        refuse_unlabeled(type(self).__name__, given.truths)
-        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
-            warnings.warn(
-                f"{type(self).__name__} was given labels that differ for all samples, so none "
-                "belong together; give all samples of a segment the same label.",
-                stacklevel=2,
-            )
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         fitted._know_training(given)
-        divided: Given | None = given
-        if fitted.n_groups_ < 2:
-            divided = given.divided(self.n_folds)
-            fitted._note_one_group(len(given.used), divided)
-        if divided is None:
-            fitted._fit_alone(given)
+        divided, parts = fitted._divided(given)
+        runner = fitted._runner
+        table_of = partial(fitted_table, runner, divided, parts, fitted._rules(given, parts))
+        table = table_of(fitted._members(divided, parts))
+        if not parts.left_out:
+            fitted._take_all(table)
+        elif self.combine == "best":
+            table = fitted._choose(table, partial(runner.tried, table_of))
         else:
-            fitted._fit_parts(divided)
+            fitted._combine(table)
+        fitted._note_missing(table)
+        if parts.left_out:
+            fitted._validate(divided, parts)
         fitted._name_rows(given)
         fitted.divides_equal_ = any(map(divides_equal, given.labels))
         if not varies.all():
@@ -322,6 +322,16 @@ class Segmenter(AgreementSegmenter):
         fitted.seconds = self.seconds
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
+
+    def _begin(self) -> None:
+        """Forget what an earlier fit has learned."""
+        self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
+        self.view_ = self.row_names_ = None
+        self.shares_, self.left_out_, self.missing_ = [], {}, {}
+        self.trained_on_: list[str] = []
+        self.n_groups_ = self.n_segments_ = 0
+        self.expected_length_ = None
+        self.rates_ = BoundaryRates.none()
 
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
@@ -333,6 +343,12 @@ class Segmenter(AgreementSegmenter):
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)
+        refuse_unlabeled(who, given.truths)
+        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
+            note(
+                f"{who} was given labels that differ for all samples, so none belong together; "
+                "give all samples of a segment the same label."
+            )
         return given._replace(segment_length=self._usual_rows)
 
     @property
@@ -353,95 +369,102 @@ class Segmenter(AgreementSegmenter):
             lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
             self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
 
-    def _name_rows(self, given: Given) -> None:
-        """Learn to name segments if labels are classes, but no member predicts names."""
-        if self.classes_ is None and self.names is not False:
-            known = given.data.arrays, given.labels
-            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
+    def _divided(self, given: Given) -> tuple[Given, Parts]:
+        """Divide the recordings into parts of whole groups.
 
-    def _note_one_group(self, n: int, divided: Given | None) -> None:
-        """Warn that nothing is known about other groups."""
-        what = "other recordings of this group" if n > 1 else "other parts of this recording"
+        With one group, its recordings are divided, or the labels of a single one, and a warning
+        says so; with too few boundaries, no part is left out.
+        """
+        if self.n_groups_ > 1:
+            return given, Parts.of(given.groups, self.n_folds, given.used)
+        divided, many = given.divided(self.n_folds), len(given.used) > 1
+        what = "other recordings of this group" if many else "other parts of this recording"
         if divided is None:
             what = "nothing, because too few boundaries are labeled"
-        warnings.warn(
+        note(
             f"{type(self).__name__} was given labels of one group, so it is checked on {what}; its "
-            "quality on other groups is not known. Label recordings of another group.",
-            stacklevel=3,
+            "quality on other groups is not known. Label recordings of another group."
         )
+        if divided is None:
+            return given, Parts([], np.zeros_like(given.groups), given.used)
+        return divided, Parts.of(divided.groups, self.n_folds, divided.used)
 
-    def _fit_alone(self, given: Given) -> None:
-        """Fit one learner, or all members with equal weights, to all recordings."""
-        if self.members is None:
+    @property
+    def _runner(self) -> Fits:
+        may_fail = self.members is None
+        limit = self.seconds, time.monotonic()
+        return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
+
+    def _rules(self, given: Given, parts: Parts) -> Rules:
+        """Return the rules for the penalties of members, which follow from all labels."""
+        if not parts.left_out:
+            return rules_alone(how_far(given))
+        units = (None,) if self.for_streams else (None, "variance")
+        rules = choice_rules if self.combine == "best" else consensus_rules
+        return rules(units, how_far(given))
+
+    def _members(self, given: Given, parts: Parts) -> list[Member]:
+        """Return the members; those that cannot stand behind the view are refused.
+
+        If nothing is left out to compare them on, it is one whitened learner by default, and with
+        ``combine="best"`` the first that is given.
+        """
+        members = self.members
+        if members is None and not parts.left_out:
             refuse_regions(type(self).__name__, given.truths)
-            members = [Member("whitened", WhitenedMetricLearner(retune=True))]
-        else:
-            members = self._members(given)
-        if self.combine == "best":
-            members = members[:1]
-        parts = Parts([], np.zeros_like(given.groups), given.used)
-        table = fitted_table(self._runner, given, parts, rules_alone, members).with_last_scores()
+            return [Member("whitened", WhitenedMetricLearner(retune=True))]
+        behind = self.view_ is not None and hasattr(self.view_, "kept")
+        if members is None:
+            window = None
+            if self.for_streams:
+                window = max(2, int(8 * typical_length(self, given.truths)))
+            n_features = given.data.arrays[0].shape[1]
+            made = default_members(given.classes, n_features, behind, window)
+            return [member for family in made.values() for member in family]
+        found = listed_members(members)
+        if behind:
+            refuse_neighbors(type(self).__name__, found)
+        return found[:1] if self.combine == "best" and not parts.left_out else found
+
+    def _take_all(self, table: CrossFit) -> None:
+        """Weigh all members equally, as nothing was left out to compare them on."""
+        table = table.with_last_scores()
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # of one recording, whose labels need not recur
             table = replace(table, classes=np.unique(np.concatenate(names)))
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         if len(table.members) == 1:
             self._keep_one(table, 0, table.candidates[0].scores[0])
-        self._note_missing(table)
 
-    def _fit_parts(self, given: Given) -> None:
-        """Fit all members to all parts, and combine them or choose one."""
-        parts = Parts.of(given.groups, self.n_folds, given.used)
-        units = (None,) if self.for_streams else (None, "variance")
-        rules = choice_rules(units) if self.combine == "best" else consensus_rules(units)
-        runner, loss = self._runner, float(self.name_loss)
-        fitted = partial(fitted_table, runner, given, parts, rules)
-        table = fitted(self._members(given))
-        if self.combine == "best":
+    def _choose(
+        self, table: CrossFit, fitted: Callable[[list[Member]], CrossFit | Exception]
+    ) -> CrossFit:
+        """Choose a model on the recordings left out. Returns the table of all that was tried."""
+        table, self.choice_ = choose(table, fitted)
+        c = self.choice_.chosen
+        member, score = table.candidates[c].member, table.last_score(c)
+        classes = None if table.classes is None else score.classes
+        loss, one = float(self.name_loss), ([score], [0], [table.families[c]], np.ones(1))
+        self.agreement_, self.left_out_ = Agreement(*one, classes, loss), table.answers[c]
+        self._keep_one(table, member, score)
+        self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
+        self._know_table(table, [table.answers[c]], np.ones(1))
+        return table
 
-            def more(family: str, learner: Any, view: Any) -> CrossFit | Exception:
-                if runner.is_over:
-                    return Late()
-                try:
-                    return fitted([Member(family, learner, view)])
-                except ValueError as error:
-                    if not runner.may_fail:
-                        raise
-                    return error
-
-            table, self.choice_ = choose(table, more)
-            c = self.choice_.chosen
-            member, score = table.candidates[c].member, table.last_score(c)
-            one = [score], [0], [table.families[c]], np.ones(1)
-            self.agreement_ = Agreement(
-                *one, None if table.classes is None else score.classes, loss
-            )
-            self.left_out_ = table.answers[c]
-            self._keep_one(table, member, score)
-            self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
-            self._know_table(table, [table.answers[c]], np.ones(1))
-        else:
-            self._combine(table, loss)
-        self._note_missing(table)
-        self._validate(given, parts)
-
-    def _combine(self, table: CrossFit, name_loss: float) -> None:
+    def _combine(self, table: CrossFit) -> None:
         """Compute the weights of models on the recordings left out."""
-        uniform = self.combine == "uniform"
-        self.agreement_, weights, self.left_out_ = table.consensus(name_loss, uniform=uniform)
+        loss, uniform = float(self.name_loss), self.combine == "uniform"
+        self.agreement_, weights, self.left_out_ = table.consensus(loss, uniform=uniform)
         self.shares_ = shares_of_families(table, weights)
         self._know_table(table, table.answers, weights)
 
-    def _note_missing(self, table: CrossFit) -> None:
-        """Keep, and warn, which families of members are left out, and why."""
-        self.missing_ = {family: str(why) for family, why in table.missing.items()}
-        if self.missing_:
-            n, total = len(self.missing_), len({*table.families, *self.missing_})
-            warnings.warn(
-                f"members of {n} of {total} families are left out. "
-                f"{' '.join(sentences(self.missing_))}",
-                stacklevel=4,
-            )
+    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
+        """Keep the only model, with its score, so that its metric can be looked at."""
+        self.learner_ = table.models[m][-1]
+        if table.members[m].view is not None:
+            self.learner_ = Scored(score, self.n_features_in_)
+        elif hasattr(self.learner_, "with_score"):
+            self.learner_ = self.learner_.with_score(score)
 
     def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
@@ -455,6 +478,39 @@ class Segmenter(AgreementSegmenter):
             [table.truths[i] for i in known],
             weights,
         )
+
+    def _note_missing(self, table: CrossFit) -> None:
+        """Keep, and warn, which families of members are left out, and why."""
+        self.missing_ = {family: str(why) for family, why in table.missing.items()}
+        if self.missing_:
+            n, total = len(self.missing_), len({*table.families, *self.missing_})
+            note(
+                f"members of {n} of {total} families are left out. "
+                f"{' '.join(sentences(self.missing_))}"
+            )
+
+    def _validate(self, given: Given, parts: Parts) -> None:
+        """Evaluate the answers for recordings left out, and warn if they are of no use."""
+        self.validation_ = found = validation_of(
+            self.left_out_,
+            given.truths,
+            given.data.arrays,
+            parts,
+            1 / self.rows_per_second,
+            self.tolerance,
+        )
+        if found is not None and found.loss >= found.one_segment:
+            note(
+                f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
+                f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
+                "like each other, or try other features or another rate."
+            )
+
+    def _name_rows(self, given: Given) -> None:
+        """Learn to name segments if labels are classes, but no member predicts names."""
+        if self.classes_ is None and self.names is not False:
+            known = given.data.arrays, given.labels
+            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
 
     @classmethod
     def of_models(
@@ -489,69 +545,10 @@ class Segmenter(AgreementSegmenter):
         given = given._replace(segment_length=made._usual_rows)
         keep_features(made, given.data)
         table = CrossFit.of_models(cls.__name__, members, given, left_out)
-        units = (None,) if made.for_streams else (None, "variance")
-        made._combine(table.with_rules(consensus_rules(units)), float(made.name_loss))
+        made._combine(table.with_rules(made._rules(given)))
         made._know_training(given)
         made._name_rows(given)
         return made
-
-    def _begin(self) -> None:
-        """Forget what an earlier fit has learned."""
-        self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
-        self.view_ = self.row_names_ = None
-        self.shares_, self.trained_on_ = [], []
-        self.left_out_, self.missing_ = {}, {}
-        self.n_groups_ = self.n_segments_ = 0
-        self.expected_length_ = None
-        self.rates_ = BoundaryRates.none()
-
-    @property
-    def _runner(self) -> Fits:
-        may_fail = self.members is None
-        limit = self.seconds, time.monotonic()
-        return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
-
-    def _members(self, given: Given) -> list[Member]:
-        """Return the members; those that cannot stand behind the view are refused."""
-        members = self.members
-        behind = self.view_ is not None and hasattr(self.view_, "kept")
-        if members is None:
-            window = None
-            if self.for_streams:
-                window = max(2, int(8 * typical_length(self, given.truths)))
-            n_features = given.data.arrays[0].shape[1]
-            made = default_members(given.classes, n_features, behind, window)
-            return [member for family in made.values() for member in family]
-        found = listed_members(members)
-        if behind:
-            refuse_neighbors(type(self).__name__, found)
-        return found
-
-    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
-        """Keep the only model, with its score, so that its metric can be looked at."""
-        self.learner_ = table.models[m][-1]
-        if table.members[m].view is not None:
-            self.learner_ = Scored(score, self.n_features_in_)
-        elif hasattr(self.learner_, "with_score"):
-            self.learner_ = self.learner_.with_score(score)
-
-    def _validate(self, given: Given, parts: Parts) -> None:
-        """Evaluate the answers for recordings left out, and warn if they are of no use."""
-        self.validation_ = found = validation_of(
-            self.left_out_,
-            given.truths,
-            given.data.arrays,
-            parts,
-            1 / self.rows_per_second,
-            self.tolerance,
-        )
-        if found is not None and found.loss >= found.one_segment:
-            warnings.warn(
-                f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
-                f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "
-                "like each other, or try other features or another rate.",
-                stacklevel=4,
-            )
 
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.integrations.fitting import fit_segmenter
-from metriclearn.running import optional
+from metriclearn.running import note, optional
 
 BaseSegmenter: Any = optional("aeon.segmentation.base", "aeon").BaseSegmenter
 
@@ -57,10 +56,9 @@ class MetricSegmenter(BaseSegmenter):
     def _fit(self, X: NDArray, y: Any) -> Self:
         labels = None if y is None else np.asarray(y).ravel()
         if labels is not None and len(labels) != len(X):
-            warnings.warn(
+            note(
                 f"MetricSegmenter needs one label for each of the {len(X)} time points, got "
-                f"{len(labels)}; the series is fitted as one without labels.",
-                stacklevel=2,
+                f"{len(labels)}; the series is fitted as one without labels."
             )
             labels = None
         labelings = None if labels is None else [labels]

@@ -125,9 +125,7 @@ def best_consensus(
     return NamedPartition(found, naming.names_of(found))
 
 
-def best_clustering(
-    form: ConsensusForm, n_clusters: int | None = None, search: LocalSearch | None = None
-) -> Bounds:
+def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bounds:
     """Return a clustering with large ⟨A, M⟩, its value, and the value of the relaxation.
 
     One local search starts from the rounded relaxation, and another starts from the best member
@@ -136,15 +134,8 @@ def best_clustering(
     clusters, the expected loss of the result is at most twice the least possible expected loss. Let
     r be the total number of clusters of the members. The time is O(T m² + T r²), and O(K T r) more
     for each pass of a local search.
-
-    Parameters
-    ----------
-    form : ConsensusForm
-    n_clusters : int, optional
-    search : LocalSearch, optional
     """
-    search = LocalSearch() if search is None else search
-    linear, free = form.low_rank(), n_clusters is None
+    search, linear, free = LocalSearch(), form.low_rank(), n_clusters is None
     found = search.bounds(linear, n_clusters)
     starts = [member for member in form.members if free or member.n_clusters == n_clusters]
     if starts:

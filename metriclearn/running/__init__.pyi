@@ -7,6 +7,7 @@ from . import components as components
 from . import executors as executors
 from . import extras as extras
 from . import figures as figures
+from . import notes as notes
 from . import parameters as parameters
 from . import persistence as persistence
 from . import progress as progress
@@ -26,6 +27,7 @@ from .command_line import run_program as run_program
 from .command_line import sentence as sentence
 from .extras import install as install
 from .extras import optional as optional
+from .notes import note as note
 from .parameters import Of as Of
 from .parameters import OneOf as OneOf
 from .parameters import Positive as Positive

@@ -7,7 +7,6 @@ everywhere. Texts are read by a :class:`Form`, one for the whole column.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import note
 from metriclearn.running.time_forms import FORMS, Form, duration_of, number_of, numbers
 
 _HOLE = 2.0  # a longer step, in medians, is a hole
@@ -165,10 +165,9 @@ def rate_of(tables: Sequence[Times], column: str) -> float:
     every = np.concatenate([np.diff(times.seconds) for times in long])
     step, middles = float(np.median(every)), [float(np.median(times.steps)) for times in long]
     if np.ptp(every) > step or np.ptp(middles) > 0.1 * step:
-        warnings.warn(
+        note(
             f"Rows are {every.min():g} to {every.max():g} s apart by column {column!r}, and models "
-            f"count each as {step:g} s; results have the times of the column.",
-            stacklevel=2,
+            f"count each as {step:g} s; results have the times of the column."
         )
     near = [times for times, middle in zip(long, middles) if step / 1.5 < middle < 1.5 * step]
     steps = np.concatenate([times.steps for times in near or long])
@@ -194,10 +193,9 @@ def matches(who: str, rate: float, needed: float) -> bool:
             "second; interpolate the rows (metriclearn.regular), or learn from tables of this rate."
         )
     if rate > 1.1 * needed:
-        warnings.warn(
+        note(
             f"{who} has {rate:.6g} rows per second and the model {needed:.6g}, so rows are "
-            "averaged.",
-            stacklevel=3,
+            "averaged."
         )
         return False
     return True
@@ -419,14 +417,13 @@ def _unit(first: float, passed: NDArray[np.float64], column: str | None) -> floa
         step = _middle(np.diff(passed))
         if 4 <= step <= 1e10 and step % 60:  # minutes and hours are usual
             unit = "ms" if step <= 1e3 else "µs" if step <= 1e6 else "ns"
-            warnings.warn(
+            note(
                 f"{where} may count {_words(unit)}: rows are {step:g} apart and count as "
                 f"{step:g} s; if so, let the name of the column end in _{unit.replace('µ', 'u')}, "
-                f"or pass the rate, {_UNITS[unit] / step:.6g} rows per second.",
-                stacklevel=5,
+                f"or pass the rate, {_UNITS[unit] / step:.6g} rows per second."
             )
         return 1.0
-    warnings.warn(f"{where} count{s} {_words(unit)} ({unit}), {why}.", stacklevel=5)
+    note(f"{where} count{s} {_words(unit)} ({unit}), {why}.")
     return _UNITS[unit]
 
 
@@ -472,10 +469,9 @@ def _read_texts(place: _Place, texts: list[str], forms: list[Form], dated: bool)
                 f"{form.title} or as {other[1].title}; write them in full, as 2026-03-31 or "
                 f"12:30:00{'' if dated else ', or pass the rate'}."
             )
-        warnings.warn(
+        note(
             f"Times such as {texts[-1]!r}{place.column} are read as {form.title}, because rows are "
-            f"evenly spaced then, and not as {other[1].title}.",
-            stacklevel=4,
+            f"evenly spaced then, and not as {other[1].title}."
         )
         break
     return Times(seconds, form, origin, place.who)
@@ -607,10 +603,9 @@ def _following(
                     f"{place.who} has times such as {text!r}{place.column} that can be read as "
                     f"{titles[0]} or as {titles[1]}; write them in full, as 2026-03-31."
                 )
-            warnings.warn(
+            note(
                 f"Times such as {text!r}{place.column} are read as {titles[0]}, because rows are "
-                f"evenly spaced then, and not as {titles[1]}.",
-                stacklevel=3,
+                f"evenly spaced then, and not as {titles[1]}."
             )
         later = [one for i, one in enumerate(later) if i not in others]
         here.increasing(np.array([0.0, steps[best]]), [former, text], later[0].form.is_stamp)

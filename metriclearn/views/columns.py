@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Self
@@ -10,6 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import Whole
 from metriclearn.views.plain import PlainView
 
@@ -131,15 +131,14 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
         )
 
 
-def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
+def note_constant(estimator: Any, varies: NDArray) -> None:
     """Warn that constant features (False in ``varies``, (P,)) get no weight, and name them."""
     constant = np.flatnonzero(~varies)
     if len(constant):
         named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
-        warnings.warn(
+        note(
             f"{type(estimator).__name__} gives no weight to {len(constant)} feature(s) that are "
             f"constant in every data set ({', '.join(map(str, named[:5]))}"
             f"{', …' if len(constant) > 5 else ''}); remove them, or fit to data in which they "
-            "vary.",
-            stacklevel=stacklevel,
+            "vary."
         )

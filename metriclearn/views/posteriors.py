@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.problem.partition import factorize, label_values
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
@@ -110,11 +110,10 @@ def probabilities(
         found, chances = np.zeros((len(some), n_codes)), same_each_time(model, some)
         unknown = np.isnan(chances).any(axis=1)
         if unknown.any():
-            warnings.warn(
+            note(
                 f"{type(model).__name__} gives probabilities with NaN for {unknown.sum()} of "
                 f"{len(some)} rows, so all names count as equally likely there; take another "
-                "classifier, or leave constant columns out.",
-                stacklevel=2,
+                "classifier, or leave constant columns out."
             )
             chances[unknown] = 1 / chances.shape[1]
         found[:, model.classes_] = chances

@@ -44,7 +44,7 @@ class LinearView(PlainView):
         deviations = pooled_deviation(who, measure(arrays))
         varies = np.isfinite(deviations)
         check_range(who, "features with standard deviations", deviations[varies], 1e100)
-        note_constant(self, varies, stacklevel=3)
+        note_constant(self, varies)
         arrays = [_columns(array, varies) for array in arrays]
         spreads = np.max([np.ptp(array, axis=0) for array in arrays], axis=0)
         # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding
@@ -216,15 +216,13 @@ def _pooled(rows: Sequence[NDArray], weights: NDArray) -> NDArray[np.float64]:
     return sum(weight * Z.T @ Z for weight, Z in zip(weights, rows)) / mass
 
 
-def covariances(
-    arrays: Sequence[NDArray], truths: Sequence[Partition], weights: NDArray | None = None
-) -> tuple[NDArray, NDArray]:
+def covariances(arrays: Sequence[NDArray], truths: Sequence[Partition]) -> tuple[NDArray, NDArray]:
     """Compute the total covariance and the covariance within clusters, both (P, P).
 
     The total covariance is around the mean of each data set. Both matrices are pooled over all
-    samples, with the weights of the data sets. O(TP²).
+    samples. O(TP²).
     """
-    weights = np.ones(len(arrays)) if weights is None else weights
+    weights = np.ones(len(arrays))
     residuals = [array - truth.project(array) for array, truth in zip(arrays, truths)]
     return _pooled([center(array) for array in arrays], weights), _pooled(residuals, weights)
 

@@ -59,6 +59,14 @@ COMBINATIONS = {
         HALF,
         {},
     ),
+    "names where rows are left out": (
+        ml.NamedSegmentLearner(
+            view=views.LeaveOut(), emissions=views.Neighbors(0), solver=FEW, verbose=False
+        ),
+        holed(OF_NAMES),
+        NAMED,
+        {},
+    ),
     "moments of some columns": (
         ml.ChangePointMetricLearner(view=views.Chain([views.Columns(0, 4), views.Windows((2, 4))])),
         X,

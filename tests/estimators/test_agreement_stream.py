@@ -13,7 +13,7 @@ from metriclearn.baselines import EqualCuts
 from metriclearn.estimators import Agreement
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from tests.budget import examples
-from tests.estimators.test_segmenter import NAMED, NEW, named_recordings
+from tests.estimators.test_segmenter import NAMED, named_recordings
 from tests.estimators.test_stream import (
     DATA,
     chunks_of,
@@ -156,19 +156,6 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     np.testing.assert_allclose(ends[-3:-1], consensus.predict_change_points(X)[-3:-1], atol=30)
 
 
-def test_rows_that_are_refused_and_empty_chunks_change_nothing(follower) -> None:
-    X, P = DATA.sequences[0], DATA.sequences[0].shape[1]
-    stream = follower.stream()
-    assert stream.push([]).ends.size == 0
-    found = [*stream.push(X[:9]).ends]
-    for rows in (X[:, 1:], np.hstack([X, X]), X[0, 1:], X[None], np.full((1, P), np.nan), None):
-        with pytest.raises(ValueError, match=r"stream of Segmenter needs (rows of|finite numbers)"):
-            stream.push(rows)
-        assert stream.push(np.zeros((0, P))).ends.size == 0
-    found += [*stream.push(X[9:]).ends, *stream.finish().ends]
-    assert found == follower.predict_change_points(X).tolist()
-
-
 def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     X, y = DATA.sequences, DATA.labels
     with pytest.raises(ValueError, match=r"of 36 these cannot: 18 of diagonal .*for_streams=True "):
@@ -201,10 +188,3 @@ def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     filled = ml.Segmenter(METRICS, view=ml.views.Fill(), n_folds=2, verbose=False).fit(X, y)
     with pytest.raises(ValueError, match=r"needs view=None for a stream, got Fill\(\)"):
         filled.stream()
-
-
-def test_predictions_of_a_consensus_for_streams_are_close(consensus, follower) -> None:
-    """Without the models in the unit of the variance the answer is a consensus as good."""
-    both = [one.score(NEW.sequences, NEW.labels) for one in (consensus, follower)]
-    assert len(NEW.sequences) == 4
-    assert abs(both[0] - both[1]) < 0.02

@@ -75,34 +75,6 @@ def test_images() -> None:
     assert -consensus.score(new, truth) * 2000 < 0.8
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ((X, Y[:10]), "one label for each of the 150 samples, got 10"),
-        (([X, X], [Y]), "labels for each of the 2 data sets, got 1"),
-        (([X], [Y]), "in two groups and more"),
-        ((np.ma.array(X, mask=X > 7), Y), "a rectangular array of real numbers"),
-        ((1e200 * X, Y), "squared distances below 1e300"),
-        ((X, np.arange(150)), "a cluster with one sample for each of n_folds=5, got 1 sample"),
-    ],
-)
-def test_bad_input(data, message) -> None:
-    with assert_refused(f"Clusterer needs .*{message}"):
-        ml.Clusterer(METRICS).fit(*data)
-
-
-def test_numbers_too_small_for_a_metric_are_refused() -> None:
-    with assert_refused(
-        r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;"
-    ):
-        ml.Clusterer(METRICS).fit(1e-320 * X, Y)
-
-
-def test_groups_of_samples_are_refused(consensus) -> None:
-    with assert_refused("Clusterer needs a list of data sets for groups"):
-        consensus.fit(X, Y, groups=np.arange(len(X)) % 2)
-
-
 def test_numbers_of_clusters_may_be_an_array(consensus) -> None:
     found = consensus.predict([X[1::2], X[::2]], np.array([2, 3]))
     assert [len(np.unique(labels)) for labels in found] == [2, 3]
@@ -115,21 +87,6 @@ def test_columns_of_a_frame_keep_their_names() -> None:
     assert len(consensus.predict(frame, 3)) == 75
     with assert_refused("needs the feature names it was fitted with, in that order"):
         consensus.predict(frame[["b", "a", "c", "d"]], 3)
-
-
-def test_labels_of_two_kinds_are_two_clusters() -> None:
-    table, labels = X[:100:5], [1] * 10 + ["1"] * 10  # 50 of each of two species
-    members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
-    consensus = ml.Clusterer(members, n_folds=2, verbose=False).fit(table, labels)
-    assert len(set(consensus.predict(table, 2).tolist())) == 2
-    assert consensus.score(table, labels) > -0.1
-
-
-def test_a_score_needs_one_label_for_each_sample(consensus) -> None:
-    with pytest.raises(ValueError, match="one hashable label per sample"):
-        consensus.score(np.ones((4, 2)), [[1.0, 2.0], [3.0]] * 2)
-    with pytest.raises(ValueError, match="needs one label for each sample"):
-        consensus.score(X, Y[:-1])
 
 
 def test_the_best_member_is_fitted_to_all_data(tmp_path) -> None:

@@ -1,9 +1,9 @@
 """Rows left out: the weighted objective by enumeration, and fits without the rows."""
 
+from copy import copy
 from itertools import combinations, product
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -85,6 +85,8 @@ def test_learning_is_that_of_the_known_rows(fitted) -> None:
     plain = clone(PLAIN).fit(*known)
     np.testing.assert_array_equal(fitted.components_, plain.components_)
     assert fitted.penalty_ == plain.penalty_
+    tuned = copy(fitted).tune_penalty(GAPPED, YS)
+    assert tuned.penalty_ == copy(plain).tune_penalty(*known).penalty_ != plain.penalty_
     # A change and back within a gap is a change between its neighbors.
     other = clone(BEHIND).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
     assert other.solution_.objective > fitted.solution_.objective
@@ -170,78 +172,13 @@ def test_labels_of_several_kinds_say_what_they_can() -> None:
     assert not unknown.allows(ml.Partition.from_change_points([1, 5]))
 
 
-def test_partial_labels_are_learned_from() -> None:
-    X, y = GAPPED[:2], [labels.copy() for labels in YS[:2]]
-    for labels in y:
-        labels[30:50] = -1
-    solver = ml.BundleDual(tolerance=0.1)
-    learner = ml.ChangePointMetricLearner(solver=solver, view=ml.views.LeaveOut(), verbose=False)
-    segmenter = learner.fit(X, y)
-    one = np.mean([(len(set(labels)) - 1) / known.sum() for labels, known in zip(YS, KNOWN)])
-    assert -segmenter.score(X, YS[:2]) < 0.5 * one
-
-
 # Names, frames, files
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_names_are_predicted_for_unknown_rows() -> None:
-    bees = ml.datasets.load_example("bees")
-    X = [with_gaps(X, i, 0.1) for i, X in enumerate(bees.sequences)]
-    learner = ml.NamedSegmentLearner(
-        emissions=ml.views.Neighbors(context=0),
-        solver=ml.BundleDual(max_rounds=5),
-        view=ml.views.LeaveOut(),
-        verbose=False,
-    )
-    segmenter = learner.fit(X[:2], bees.labels[:2])
-    names = segmenter.predict(X[2])
-    known = ~np.isnan(X[2]).any(axis=1)
-    assert len(names) == len(X[2])
-    np.testing.assert_array_equal(names[known], segmenter.predict(X[2][known]))
-    changes = np.flatnonzero(names[1:] != names[:-1]) + 1
-    assert set(changes) <= set(segmenter.predict_change_points(X[2]).tolist())
-
-
-def test_frames_and_files(fitted, tmp_path) -> None:
-    frames = [pd.DataFrame(X, columns=list("abcdef")) for X in GAPPED]
-    segmenter = clone(BEHIND).fit(frames, YS)
-    assert segmenter.feature_names_in_.tolist() == list("abcdef")
-    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
-    for one, other in zip(loaded.predict(frames), fitted.predict(GAPPED)):
-        np.testing.assert_array_equal(one, other)
-    before = segmenter.score(frames, YS)
-    assert segmenter.tune_penalty(frames, YS).score(frames, YS) >= before - 0.01
-    with pytest.raises(ValueError, match="feature names"):
-        segmenter.predict(frames[0].rename(columns={"a": "z"}))
 
 
 # Errors
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        ml.NamedSegmentLearner(),
-        ml.NamedSegmentLearner(emissions=ml.views.Posteriors(context=2)),
-        ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures(),))),
-        {"names": [ml.NamedSegmentLearner()]},
-    ],
-)
-def test_members_that_read_neighbors_are_refused(learner) -> None:
-    with pytest.raises(ValueError, match=r"read every row alone .*views\.Fill\(\)"):
-        ml.Segmenter(learner, view=ml.views.LeaveOut()).fit(GAPPED, YS)
-
-
-def test_encoders_are_refused() -> None:
-    encoders = pytest.importorskip("metriclearn.encoders")
-    with pytest.raises(ValueError, match="read every row alone"):
-        ml.Segmenter(encoders.EncoderMetricLearner(), view=ml.views.LeaveOut()).fit(GAPPED, YS)
-
-
 def test_errors_say_what_to_do(fitted) -> None:
-    with pytest.raises(ValueError, match=r"got NaN at .* leave them out"):
-        clone(PLAIN).fit(GAPPED, YS)
     crossed = np.where(np.eye(6, dtype=bool), np.nan, np.ones((6, 6)))
     with pytest.raises(ValueError, match="each has a NaN; leave this recording"):
         fitted.predict(crossed)
@@ -249,5 +186,3 @@ def test_errors_say_what_to_do(fitted) -> None:
         fitted.predict(np.where(KNOWN[0][:, None], XS[0], np.inf))
     with pytest.raises(ValueError, match="one label per sample, got 96 labels"):
         clone(BEHIND).fit(GAPPED, [y[:96] for y in YS])
-    with pytest.raises(ValueError, match="needs a view that is not fitted to labels"):
-        ml.Segmenter(PLAIN, view=ml.views.Posteriors()).fit(XS, YS)

@@ -241,25 +241,6 @@ def test_an_interrupted_alternation_resumes_with_names(tmp_path) -> None:
         learner(alternation=kept).fit(X, renamed)
 
 
-def test_posteriors_are_held_out() -> None:
-    """Training features come from models that have not seen the group."""
-    from sklearn.neighbors import KNeighborsClassifier
-
-    codes = [np.searchsorted(NAMES.astype(str), y.astype(str)) for y in Y]
-    groups = np.array([0, 0, 1, 1, 2, 2])
-    labels = ml.views.Labels(list(map(ml.Partition.from_runs, Y)), codes, NAMES)
-    for places in (slice(None), slice(1)):  # parts of a single recording are left out
-        view = ml.views.Posteriors(KNeighborsClassifier(1), context=0, n_folds=3)
-        chosen = labels.subset(np.arange(6)[places])
-        rows = view.fit_transform(X[places], chosen, groups[places])
-        pairs = zip(rows, chosen.codes or ())
-        right = np.mean([np.mean(one.argmax(axis=1) == code) for one, code in pairs])
-        assert right < 0.999  # one nearest neighbor is always right about samples it has seen
-    groups = np.array([0, 0, 1, 1, 2, 2])
-    model = learner(emissions=ml.views.Posteriors(KNeighborsClassifier(9), context=1))
-    assert accuracy(model.fit(X, Y, groups=groups)) > 0.95
-
-
 def test_a_part_without_which_one_name_is_left_is_predicted_by_all_samples() -> None:
     from sklearn.naive_bayes import GaussianNB
 
@@ -301,19 +282,6 @@ def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
         assert a.tolist() == b.tolist()
     before = learned.score(*test)
     assert learned.tune_penalty(*train).score(*test) == pytest.approx(before, abs=0.1)
-
-
-def test_transitions_are_learned_from_partial_labels() -> None:
-    partial = [np.where(np.arange(90) < 20, labels, None) for labels in Y]
-    partial = [np.array([-1 if name is None else name for name in one], object) for one in partial]
-    assert accuracy(learner(transitions=True).fit(X, partial)) > 0.9
-
-
-def test_costs_between_names_refuse_a_stream() -> None:
-    model = learner(transitions=True).fit(X[:2], Y[:2])
-    words = "needs transitions=False for a stream, as its search has no"
-    with pytest.raises(ValueError, match=f"NamedSegmentLearner {words} state for each name"):
-        model.stream()
 
 
 def test_less_than_a_segment_has_one_name() -> None:
@@ -410,37 +378,6 @@ def test_viterbi_equals_the_textbook() -> None:
         name = int(step[name])
         names.append(name)
     assert model.predict(NEW[0]).tolist() == model.classes_[names[::-1]].tolist()
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([ml.Partition.from_runs(y) for y in Y], "needs labels of samples, whose values are names"),
-        ([np.array([1, "a"] * 45, dtype=object)] * 6, "needs labels of one type"),
-    ],
-)
-def test_labels_without_names_are_refused(labels, message) -> None:
-    with pytest.raises(ValueError, match=f"NamedSegmentLearner {message}"):
-        learner().fit(X, labels)
-    with pytest.raises(ValueError, match=f"Viterbi {message}"):
-        Viterbi().fit(X, labels)
-
-
-def test_a_single_name_is_refused() -> None:
-    same = [np.zeros_like(y, dtype=int) for y in Y]
-    with pytest.raises(ValueError, match="Viterbi needs two names and more"):
-        Viterbi().fit(X, same)
-    with pytest.raises(ValueError, match=r"Posteriors needs .*two names"):
-        learner(emissions=ml.views.Posteriors()).fit(X, same)
-
-
-def test_groups_and_folds_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"NamedSegmentLearner.*groups"):
-        learner().fit(X, Y, groups=[1, 2])
-    with pytest.raises(ValueError, match="Viterbi needs a view with a column for each of 3 names"):
-        Viterbi(ml.views.OwnScale()).fit(X, Y)
-    with pytest.raises(ValueError, match="NamedSegmentLearner needs BundleDual"):
-        learner(solver=ml.solvers.CuttingPlane()).fit(X, Y)
 
 
 def test_frames_far_from_the_training_data() -> None:

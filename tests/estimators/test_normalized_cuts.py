@@ -1,7 +1,6 @@
 """NormalizedCutMetricLearner from end to end, on synthetic images and feature arrays."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -207,16 +206,6 @@ def test_scikit_learns_rules() -> None:
     assert single.predict(X[0]).shape == y[0].shape
     assert isinstance(single.predict(X), list)
     np.testing.assert_allclose(single.transform(X[0]), X[0] @ single.components_.T)
-
-
-def test_saved_and_loaded(of_images: ml.NormalizedCutMetricLearner, tmp_path: Path) -> None:
-    X, y = images()
-    search = SimilarityGridSearch((3, 4), (1e-2, 1.0), features=SMALL).fit(X, y)
-    for model in (of_images, search):
-        loaded = ml.load(ml.save(model, tmp_path / "model.npz"))
-        np.testing.assert_array_equal(loaded.predict(X[0]), model.predict(X[0]))
-        np.testing.assert_array_equal(loaded.predict(X[0], None), model.predict(X[0], None))
-        assert loaded.features.names == SMALL.names
 
 
 def test_callbacks_see_a_learner_that_can_score() -> None:

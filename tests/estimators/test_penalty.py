@@ -72,12 +72,6 @@ def test_a_fitted_curvature_is_kept_and_never_gives_nan() -> None:
         curved.predict(1e160 * X)
 
 
-def test_l1_selects() -> None:
-    X, y = problem(1, 200)
-    sparse = IntervalRegression(0.5, 1.0).fit(X, y)
-    assert np.flatnonzero(np.abs(sparse.coef_ * X.std(axis=0)) > 1e-6).tolist() == [0, 1]
-
-
 @pytest.mark.parametrize(
     "regression", [IntervalRegression(0.5, 1.0), IntervalRegression(0.05, products=0.5)]
 )
@@ -103,24 +97,6 @@ def test_weights_count_copies() -> None:
     repeated = IntervalRegression(0.0).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, 0))
     weighted = IntervalRegression(0.0).fit(X, y, weights)
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6)
-
-
-BAD_INTERVAL = "low <= high"
-
-
-@pytest.mark.parametrize(
-    ("y", "weights", "sentence"),
-    [
-        ([[1.0, 0.0]], None, BAD_INTERVAL),
-        ([[np.nan, 0]], None, "got NaN at row 0, feature 0 of y"),
-        ([0.0], None, "got 1 dimension.* in y"),
-        ([[-np.inf, np.inf]], None, "finite end"),
-        ([[0.0, 1.0]], [-1.0], "one finite nonnegative number for each of the 1"),
-    ],
-)
-def test_bad_intervals_and_weights(y: list, weights: list | None, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        IntervalRegression().fit(np.zeros((1, 1)), y, weights)
 
 
 @settings(deadline=None, max_examples=25)
@@ -234,23 +210,6 @@ def test_representation_and_full_labels() -> None:
     assert moments.components_.shape == (5, 5)
 
 
-def test_errors_in_one_sentence() -> None:
-    X, known = sequences(2)
-    with pytest.raises(ValueError, match="annotate changes, too"):
-        ml.PenaltyLearner().fit(X, [ml.PartialPartition(60)] * 2)
-    fitted = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
-    with pytest.raises(ValueError, match="expecting 1 features"):
-        fitted.predict(np.zeros((5, 2)))
-    with pytest.raises(ValueError, match="names among"):
-        ml.PenaltyLearner(sequence_features=ml.views.SequenceFeatures(("length",))).fit(X, known)
-    for wrong in (
-        fitted.paths_[:-1],
-        [fitted.paths_[0], ml.oracles.segmentation_path(np.zeros((9, 1)))],
-    ):
-        with pytest.raises(ValueError, match="one path for each of the"):
-            ml.PenaltyLearner().fit(X, known, wrong)
-
-
 def test_sequence_features_by_hand() -> None:
     x = np.array([[0.0], [2], [1], [5]])
     expected = {
@@ -279,8 +238,6 @@ def test_counts_are_those_of_the_path() -> None:
         "segments0.5",
         "segments2",
     ]
-    with pytest.raises(ValueError, match="log_penalties from -200 to 200"):
-        ml.estimators.SegmentCounts((1e3,)).fit(X)
 
 
 def test_paths_known_from_before_change_nothing() -> None:
@@ -301,8 +258,7 @@ def test_bayesian_criterion() -> None:
     assert both == pytest.approx(4 * 0.01 * np.log(1200), rel=0.1)
 
 
-def test_values_whose_squares_overflow_are_refused() -> None:
-    """Up to 1e100 units do not matter; beyond, no silent single segment."""
+def test_units_up_to_1e100_do_not_matter() -> None:
     X, known = sequences()
     plain = ml.PenaltyLearner().fit(X, known).predict_change_points(X)
     for unit in (1e-90, 1e90):
@@ -310,7 +266,3 @@ def test_values_whose_squares_overflow_are_refused() -> None:
         results = ml.PenaltyLearner().fit(scaled, known).predict_change_points(scaled)
         for one, other in zip(results, plain):
             np.testing.assert_array_equal(one, other)
-    for unit in (1e-200, 1e200):
-        for learner in (ml.PenaltyLearner(), BayesianCriterion()):
-            with pytest.raises(ValueError, match=r"between 1e-100 and 1e\+100, whose"):
-                learner.fit([unit * x for x in X], known)

@@ -97,15 +97,6 @@ def test_families_weigh_the_same_without_losses() -> None:
     np.testing.assert_allclose(consensus.agreement_.weights, [1 / 72] * 36 + [1 / 36] * 18)
 
 
-def test_a_member_that_is_never_right_counts_little() -> None:
-    worse = {**METRICS, "nothing": [ml.ChangePointMetricLearner(regularizer=ml.L1(1e6))]}
-    consensus = ml.Segmenter(worse, n_folds=2).fit(DATA.sequences, DATA.labels)
-    weights = dict.fromkeys(worse, 0.0)
-    for name, weight in zip(consensus.agreement_.families, consensus.agreement_.weights):
-        weights[name] += weight
-    assert weights["nothing"] < 0.25 * weights["diagonal"]
-
-
 @pytest.mark.parametrize("n_segments", [None, 4])
 def test_answer_is_the_best_compromise(consensus, n_segments) -> None:
     """No model's own answer is a better compromise, up to what the shift makes a segment worth."""
@@ -290,14 +281,6 @@ def test_names_that_only_the_models_know() -> None:
     assert np.mean(np.concatenate(consensus.predict(X)) == np.concatenate(y)) > 0.9
 
 
-def test_names_of_two_types_are_refused() -> None:
-    X, y = named_recordings(4, 0)
-    numbers = [np.where(one == "sit", 1, 2) for one in y[:2]]
-    texts = [np.where(one == "sit", "1", "2") for one in y[2:]]
-    with assert_refused("labels of one type"):
-        ml.Segmenter(NAMED, names=True).fit(X, numbers + texts)
-
-
 def test_default_members_learn_from_partial_labels_and_names() -> None:
     plain, named, wide = (set(default_members(*one)) for one in ((), (CLASSES,), (None, 41)))
     assert wide < plain < named
@@ -347,8 +330,6 @@ def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() ->
         whole.agreement_.weights,
         ml.Segmenter(members, n_folds=3, verbose=False).fit(X, y).agreement_.weights,
     )
-    with assert_refused("Segmenter needs segment_length"):
-        ml.Segmenter(members, segment_length=0).fit(X, y)
 
 
 def test_labels_that_tell_no_rate_of_boundaries_leave_multiples_of_the_tuned_penalty() -> None:
@@ -415,63 +396,6 @@ def test_a_segmenter_of_given_models_knows_the_stated_length_and_ignores_unlabel
     assert {one.rule.multiple for one in whole} == {0.5, 1.0, 2.0}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "data", "message"),
-    [
-        (
-            {"members": {}},
-            (DATA.sequences, DATA.labels),
-            "Segmenter needs members as a segmenter, a mapping",
-        ),
-        (
-            {"members": {"encoder": ["encoder.onnx"]}},
-            (DATA.sequences, DATA.labels),
-            r"lists of segmenters \(of an ONNX file its EncoderMetricLearner\), or None, got",
-        ),
-        (
-            {"members": METRICS},
-            (DATA.sequences, DATA.labels, [1, 2]),
-            "a list of sequences, one group for each",
-        ),
-        ({"n_folds": 1}, (DATA.sequences, DATA.labels), "Segmenter needs a whole n_folds"),
-        (
-            {"members": METRICS, "names": True},
-            (DATA.sequences, [ml.Partition.from_runs(labels) for labels in DATA.labels]),
-            "needs labels of samples, whose values are names",
-        ),
-    ],
-)
-def test_bad_input(parameters, data, message) -> None:
-    with assert_refused(message):
-        ml.Segmenter(**parameters).fit(*data)
-
-
-@pytest.mark.parametrize(
-    ("members", "left_out", "message"),
-    [
-        ({}, [[0]], "members as a mapping of families to lists"),
-        ({"a": [[TunedSegmenter()]]}, [[0], [1]], "a model for each of the 2 folds in left_out"),
-        (
-            {"a": [[TunedSegmenter()] * 2, [TunedSegmenter()]]},
-            [[0]],
-            "for all members or for none one of all recordings, got members of 1 and 2 models",
-        ),
-        ({"a": [[TunedSegmenter()]]}, [[0, 0]], "from 0 to 7 and each at most once"),
-        ({"a": [[TunedSegmenter()]]}, [[8]], "from 0 to 7 and each at most once"),
-        ({"a": [[TunedSegmenter()]]}, 3, "from 0 to 7 and each at most once"),
-    ],
-)
-def test_bad_models(members, left_out, message) -> None:
-    with assert_refused(f"Segmenter needs .*{message}"):
-        ml.Segmenter.of_models(members, DATA.sequences, DATA.labels, left_out)
-
-
-@pytest.mark.parametrize(("members", "loss"), [(3, 0.0), ([ml.Partition.from_labels([0, 1])], "a")])
-def test_bad_forms(members, loss) -> None:
-    with assert_refused("ConsensusForm needs a"):
-        ConsensusForm(members, name_loss=loss)
-
-
 def test_fits_in_threads_leave_the_filters_of_warnings_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -489,16 +413,6 @@ def test_fits_in_threads_leave_the_filters_of_warnings_alone(
         ml.Segmenter(members, n_folds=2, n_jobs=2).fit(DATA.sequences, DATA.labels)
     assert threads == {threading.main_thread()}
     assert all("held out" in str(one.message) for one in caught)
-
-
-def test_labels_left_out_do_not_reach_the_view_before_the_members() -> None:
-    """On noise, no view makes recordings that were left out better than one segment."""
-    noise = [np.random.default_rng(i).normal(size=(60, 3)) for i in range(4)]
-    labels = [np.repeat(["a", "b", "a", "c"], 15)] * 4
-    learning: tuple[ml.views.View, ...] = (ml.views.ExpectedBoundaries(), ml.views.Whiten())
-    for view in (*learning, *(ml.views.Chain([view]) for view in learning)):
-        with assert_refused("labels"):
-            ml.Segmenter(METRICS, view=view, n_folds=2).fit(noise, labels)
 
 
 def test_names_and_numbers_are_used_as_asked(tmp_path) -> None:
@@ -568,11 +482,6 @@ def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
     found = [Viterbi(None).fit([x - far for x in X], y) for far in (0.0, 2000.0)]
     for model, far in zip(found, (0.0, 2000.0)):
         np.testing.assert_allclose(model.predict_proba(X[0] - far), np.exp(X[0]))
-    for classes in (["walk", "sit"], ["sit", "walk", "walk"], [None, "sit"], [["sit"], []]):
-        with assert_refused("sorted classes, each once"):
-            Viterbi(None, classes=classes).fit(X, y)
-    with assert_refused("pass classes, the names of all columns"):
-        Viterbi(None).fit([np.hstack([x, x]) for x in X], y)
 
 
 def test_models_vote_for_names_even_if_no_names_were_left_out() -> None:
@@ -584,12 +493,6 @@ def test_models_vote_for_names_even_if_no_names_were_left_out() -> None:
     left_out, options = [np.array([2]), np.array([3])], {"names": True, "verbose": False}
     made = ml.Segmenter.of_models({"named": [[model, model]]}, X, known, left_out, **options)
     assert all(set(made.predict(x)) == {"sit", "walk"} for x in X)
-
-
-def test_recordings_of_constants_are_refused_before_any_fit() -> None:
-    X, y = [np.full((40, 2), 0.1)] * 4, [np.repeat([0, 1], 20)] * 4
-    with assert_refused("Segmenter needs features that vary within some data set"):
-        ml.Segmenter(verbose=False).fit(X, y)
 
 
 @pytest.mark.parametrize("kind", ["one row", "no labels"])
@@ -613,12 +516,6 @@ def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
         few = ml.Segmenter(METRICS, verbose=False).fit([x, X[1]], [labels, y[1]])
         same = ml.Segmenter(METRICS, verbose=False).fit(X[1:2], y[1:2])
     np.testing.assert_array_equal(few.predict(X[2]), same.predict(X[2]))
-
-
-def test_recordings_without_any_label_are_refused_as_such() -> None:
-    for members in (None, METRICS):
-        with assert_refused("Segmenter needs labels, but all labels of all data sets are unknown"):
-            ml.Segmenter(members, verbose=False).fit(DATA.sequences[:2], [None, None])
 
 
 def test_an_interrupt_of_the_only_fit_changes_nothing() -> None:

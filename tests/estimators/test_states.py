@@ -63,22 +63,6 @@ def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner)
     expected = ml.ClusteringMetricLearner().fit([x[:85] for x in X[:2]], [codes[:85]] * 2)
     np.testing.assert_allclose(learner.states_.components, expected.components_)
     np.testing.assert_array_equal(learner.predict_states(X[4]), codes)
-    with pytest.raises(ValueError, match="needs labels of states, but all labels are unknown"):
-        learner.fit_states(X[:1], [unknown])
-
-
-@pytest.mark.parametrize(
-    ("labels", "options", "sentence"),
-    [
-        (ACTIVITIES, {"named": "yes"}, "needs named=True or False, got 'yes'"),
-        (ACTIVITIES, {"metric": "full"}, "needs a metric such as ClusteringMetricLearner"),
-        (np.zeros(120), {"named": False}, "two segments to learn the penalty of a state"),
-    ],
-)
-def test_what_no_states_are_learned_from_is_told(learner, labels, options, sentence) -> None:
-    X, _ = recordings(2)
-    with pytest.raises(ValueError, match=sentence):
-        learner.fit_states(X, [labels] * 2, **options)
 
 
 def test_one_recording_with_one_state_or_in_part_labeled() -> None:
@@ -103,17 +87,3 @@ def test_more_states_than_segments_are_warned_of(learner) -> None:
         assert len(set(learner.predict_states(X, 50))) == 6
     with pytest.raises(ValueError, match="whole n_states from 1 to 120"):
         learner.predict_states(X, 0)
-
-
-def test_weights_of_dp_means_are_repetitions() -> None:
-    random = np.random.default_rng(1)
-    X, sizes = random.normal(size=(12, 2)), random.integers(1, 6, size=12)
-    weighted = ml.clusterers.DPMeans(6.0, order="farthest-first").fit(X, sample_weight=sizes)
-    labels = weighted.labels_
-    repeated = np.repeat(X, sizes, axis=0)
-    objective = ml.clusterers.penalized_kmeans_objective(repeated, np.repeat(labels, sizes), 6.0)
-    assert weighted.objective_ == pytest.approx(objective)
-    centers = [np.average(X[labels == k], axis=0, weights=sizes[labels == k]) for k in set(labels)]
-    np.testing.assert_allclose(weighted.cluster_centers_, centers)
-    with pytest.raises(ValueError, match="one sample_weight above zero for each of the 12"):
-        ml.clusterers.DPMeans().fit(X, sample_weight=sizes[:3])

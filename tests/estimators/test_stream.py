@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.forms import LowRankForm
@@ -297,18 +296,6 @@ def test_a_score_reads_the_neighbors_of_the_neighbors_of_its_view() -> None:
     assert (touched.min(), touched.max()) == (45, 55)
 
 
-def test_viterbi() -> None:
-    """Viterbi smoothing is the same recursion, without a metric."""
-    rng = np.random.default_rng(4)
-    labels = np.repeat(["sit", "walk", "sit", "run"], 25)
-    X = [rng.normal(size=(100, 2)) + (labels == "walk")[:, None] for _ in range(4)]
-    model = Viterbi(ml.views.Posteriors(LogisticRegression(), 3)).fit(X, [labels] * 4)
-    for x in X:
-        ends, names = streamed(model.stream(), chunks_of(rng, x))
-        assert ends == model.predict_change_points(x).tolist()
-        assert np.repeat(names, np.diff([0, *ends])).tolist() == model.predict(x).tolist()
-
-
 @pytest.mark.parametrize("scale", [None, 30])
 def test_running_sums_go_on_from_chunk_to_chunk(scale, tmp_path) -> None:
     """The expected number of boundaries so far, of rows in one scale or in that of a window."""
@@ -381,35 +368,6 @@ def test_encoders() -> None:
     learner.fit(DATA.sequences, DATA.labels)
     with pytest.raises(ValueError, match="sees a known number of rows"):
         learner.stream()
-
-
-def test_refusals(learner) -> None:
-    """What needs the whole sequence is refused in a sentence that tells what to do."""
-    X, y = DATA.sequences, DATA.labels
-    kept = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
-    score = kept.score_
-    for name, value, message in [
-        ("score_", score.at(None), "tune_penalty, or fit with n_segments=None"),
-        ("score_", score.at(1.0, "variance"), "tune_penalty without unit"),
-        ("oracle", ml.oracles.SummedArea(), r"ChangePoints\(\) or None as oracle"),
-    ]:
-        setattr(kept, name, value)
-        with pytest.raises(ValueError, match=message):
-            kept.stream()
-        kept.score_ = score
-    kept.oracle = ml.oracles.ChangePoints()
-    kept.stream()
-    penalized = ml.ChangePointMetricLearner(
-        penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((5,)),))
-    )
-    with pytest.raises(ValueError, match=r"reach tells, got Bound.*unit=.data"):
-        penalized.fit(X, y).stream()
-    with pytest.raises(ValueError, match="one penalty, such as ChangePointMetricLearner"):
-        ml.PenaltyLearner().fit(X, y).stream()
-    with pytest.raises(ValueError, match="max_delay of at least twice min_size=50"):
-        segmenter_of(np.random.default_rng(0), 6, 50, 1.0).stream(max_delay=99)
-    with pytest.raises(ValueError, match="max_delay"):
-        learner.stream(max_delay=3)
 
 
 def test_rows_of_all_kinds(learner) -> None:

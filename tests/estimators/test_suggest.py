@@ -133,21 +133,3 @@ def test_labeled_stretches_are_recordings_of_their_own(recordings):
     np.testing.assert_array_equal(partitions[1].change_points[:-1], expected)
     learner = ChangePointMetricLearner().fit(arrays, partitions)
     assert suggest(recordings.sequences, length=20, learner=learner)[0].gain == 1.0
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"length": 1}, "suggest needs a whole length of at least 2, got 1"),
-        ({"strategy": "best"}, 'suggest needs strategy="combined", "margin"'),
-        ({"learner": "full"}, "suggest needs a learner such as ChangePointMetricLearner()"),
-        ({"known": [[-1, -1]] * 3}, "one label per sample"),
-        ({"known": [[-1] * 150]}, "3 data set"),
-    ],
-)
-def test_errors_are_one_sentence(recordings, changed, sentence):
-    given = {"Xs": recordings.sequences, "length": 20} | changed
-    with pytest.raises(ValueError, match="suggest") as error:
-        suggest(given.pop("Xs"), given.pop("known", None), **given)
-    assert sentence in str(error.value)
-    assert "\n" not in str(error.value)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris
 
 import metriclearn as ml
 from metriclearn.baselines import (
@@ -104,27 +104,6 @@ def test_a_large_strength_is_the_reference(reference) -> None:
     assert learner.score(X, y) >= baseline.score(X, y) - 1e-12
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        ml.WhitenedMetricLearner(),
-        drawn(PrincipalComponents(3), 1e-2),
-        clustering_learner(),
-    ],
-    ids=lambda learner: type(learner).__name__,
-)
-def test_constant_features_get_no_weight(learner) -> None:
-    X, y = mixed(1)
-    plain = clone(learner).fit(X, y).components_
-    learner = clone(learner).fit([np.insert(x, 4, 7.0, axis=1) for x in X], y)
-    assert np.abs(learner.components_[:, 4]).max() == 0.0
-    assert_allclose(np.delete(learner.components_, 4, axis=1), plain, rtol=1e-4, atol=1e-6)
-    with pytest.raises(ValueError, match="features that vary within some data set, but all 2"):
-        learner.fit([np.ones((10, 2))], [[0] * 5 + [1] * 5])
-    with pytest.raises(ValueError, match=r"standard deviations between 1e-100 and 1e\+100"):
-        learner.fit([1e200 * x for x in X], y)
-
-
 def matrix(X, y, strength: float = 1.0, shrinkage: float = 0.0, weights=None) -> np.ndarray:
     model = clustering_learner(strength, shrinkage).fit(X, y, weights)
     return model.get_mahalanobis_matrix()
@@ -163,13 +142,6 @@ def test_the_mixed_covariance_is_whitened(between: float) -> None:
     within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
     S = within + between * (np.cov(IRIS.T, bias=True) - within)
     assert_allclose(W @ S @ W.T, np.eye(4), atol=1e-9)
-
-
-def test_wine_and_parameters() -> None:
-    X, y = load_wine(return_X_y=True)
-    model = clone(clustering_learner(100.0, 0.1)).set_params(n_init=3).fit(X, y)
-    assert (model.n_init, model.n_clusters_, model.penalty_) == (3, 3, None)
-    assert model.score(X, y) > -0.005
 
 
 def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> None:
@@ -228,10 +200,3 @@ def test_neither_units_nor_the_number_of_samples_change_what_a_strength_means(re
     twice = toward(0.1, reference, np.repeat(IRIS, 2, axis=0), np.repeat(SPECIES, 2))
     for again in (other_unit, twice):
         assert_allclose(again / np.trace(again), B / np.trace(B), rtol=0, atol=5e-3)
-
-
-def test_there_is_nothing_to_learn_toward_where_clusters_have_the_same_mean() -> None:
-    with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
-        toward(1.0, None, np.array([[1.0], [-1], [2], [-2]]), [0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
-        toward(1.0, None, IRIS, np.zeros(len(IRIS)))  # up to the rounding of means

@@ -7,7 +7,6 @@ Keyword-only parameters are options.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import metriclearn
 from metriclearn import datasets, running
-from metriclearn.running import FIXABLE, counted, install, run_program, sentence
+from metriclearn.running import FIXABLE, counted, install, note, run_program, sentence
 
 if TYPE_CHECKING:
     from metriclearn.datasets import Segment
@@ -492,10 +491,9 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
     """Warn if one of two segmentations of a recording is more than twice as long as the other."""
     ends = true[-1][1], found[-1][1]
     if max(ends) > 2 * min(ends):
-        warnings.warn(
+        note(
             f"{recording!r} ends at {ends[0]:g} s in the truth and at {ends[1]:g} s in the other "
-            "table; check that both are in seconds.",
-            stacklevel=2,
+            "table; check that both are in seconds."
         )
 
 
@@ -537,10 +535,7 @@ def _segment(
         blank = [(start, end, "") for start, end, _ in true]
         strips = {"truth": true if segmenter.labels_ else blank, **strips}
     if find_spec("matplotlib") is None:
-        warnings.warn(
-            f"no timeline is drawn, as matplotlib is not installed: {install('plots')}",
-            stacklevel=2,
-        )
+        note(f"no timeline is drawn, as matplotlib is not installed: {install('plots')}")
         return found, written
     picture = target.with_name(f"{target.name}.timeline.png")
     _draw(path, segmenter.extractor, strips, picture)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from metriclearn import datasets, running
 from metriclearn.apps.console.missing import left_out, prepared
 from metriclearn.apps.label_page.project import PageSettings, page_settings, read_project
 from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, extractor_of
+from metriclearn.running import note
 
 _CSV = "*.[cC][sS][vV]"
 
@@ -94,7 +94,7 @@ def opened(folder: Path, given: Options) -> Opened:
     gaps = np.concatenate([np.isnan(rows).any(axis=1) for rows in data.sequences])
     view = None
     if gaps.any():
-        warnings.warn(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)), stacklevel=2)
+        note(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)))
         view = metriclearn.views.LeaveOut()
     return Opened(data, extractor, rate, used, view)
 
@@ -119,10 +119,9 @@ def _unknown(data: datasets.LabeledSequences, given: Options, page: PageSettings
     if given.unknown or not names:
         return given.unknown or None  # rows without any label are left out by fit
     if page.unknown is None:
-        warnings.warn(
+        note(
             f"The label {UNKNOWN!r} is learned as a class; if nobody has labeled this time, pass "
-            f"--unknown {UNKNOWN}, and --gap {UNKNOWN} for time that a table leaves out.",
-            stacklevel=3,
+            f"--unknown {UNKNOWN}, and --gap {UNKNOWN} for time that a table leaves out."
         )
     return page.unknown
 
@@ -187,7 +186,7 @@ def _tables(
 ) -> Any:
     """Read a folder of tables, with their labels in a column or in a table of segments."""
     if given.rate is None:
-        warnings.warn(WITHOUT_RATE, stacklevel=4)
+        note(WITHOUT_RATE)
     if given.features == "tables":
         columns: dict[str, Any] = {"ignore": left_out, "likelihood": given.likelihood or 0.0}
         return datasets.load_tables(folder, given.rate or 1.0, times=times, **labeled, **columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, groupby
@@ -23,6 +22,7 @@ from metriclearn.running import (
     counted,
     matches,
     mean_rows,
+    note,
     quieten,
     text,
     tick,
@@ -254,7 +254,7 @@ def table_rows(
     forms = cells if is_header else []
     place = forms.index(text(time)) if text(time) in forms else None
     if time is not None and place is None:
-        warnings.warn(without_times(_INPUT, time, clock.rate), stacklevel=2)  # type: ignore[union-attr]
+        note(without_times(_INPUT, time, clock.rate))  # type: ignore[union-attr]
     given = given if is_header else chain([first], given)
     rows = _numbers(given, columns, place, len(cells))
     if clock is None or place is None:

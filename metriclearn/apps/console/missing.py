@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import floor
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 import metriclearn
 from metriclearn import datasets
-from metriclearn.running import Times
+from metriclearn.running import Times, note
 
 _REMEDY = "interpolate short gaps (--fill SECONDS)"
 
@@ -79,10 +78,9 @@ def prepared(
         )
     if len(known) < len(data):
         names = [data.names[i] for i in range(len(data)) if i not in known]
-        warnings.warn(
+        note(
             f"No row has all its values in {', '.join(dict.fromkeys(names))}, or in a stretch of "
-            f"it, which is left out; {_REMEDY}.",
-            stacklevel=2,
+            f"it, which is left out; {_REMEDY}."
         )
     return data.select(known) if len(known) < len(data) else data
 
@@ -118,7 +116,7 @@ def tolerant(segmenter: Any, who: str, X: NDArray[np.float64]) -> Any:
         return segmenter
     if gaps.all():
         raise ValueError(f"{who} needs a row without a missing value, but has none; {_REMEDY}.")
-    warnings.warn(left_out(who, int(gaps.sum()), len(X)), stacklevel=2)
+    note(left_out(who, int(gaps.sum()), len(X)))
     if segmenter.view_ is not None:
         return segmenter
     return segmenter.behind(metriclearn.views.LeaveOut().fit([X]))
@@ -166,7 +164,7 @@ class KnownRows:
         for rows in chunks:
             known = ~np.isnan(rows).any(axis=1)
             if not known.all() and self._n_known == self.count:
-                warnings.warn(
+                note(
                     f"Row {self.count + int(np.argmin(known)) + 1} of {self.who} has missing "
                     f"values; such rows are left out; {_REMEDY}.",
                     stacklevel=2,
@@ -177,7 +175,7 @@ class KnownRows:
                 yield rows[known]
         if self._n_known < self.count:
             lacking = self.count - self._n_known
-            warnings.warn(left_out(self.who, lacking, self.count), stacklevel=2)
+            note(left_out(self.who, lacking, self.count))
 
     def place(self, end: int) -> int:
         """Return the row of a change before the known row ``end``: in the middle of a gap.

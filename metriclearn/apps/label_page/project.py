@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import unicodedata
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -34,7 +33,7 @@ from metriclearn.datasets import (
     with_boundaries,
 )
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
-from metriclearn.running import locked, reading, replacing, writable
+from metriclearn.running import locked, note, reading, replacing, writable
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
@@ -428,7 +427,7 @@ class Project:
         except OSError as error:
             if not is_saved:
                 raise
-            warnings.warn(f"{table.name} is of the last change but one: {error}", stacklevel=3)
+            note(f"{table.name} is of the last change but one: {error}")
 
     def _text(self, before: str | None) -> str:
         """Return the new content of ``metriclearn.json``.
@@ -671,19 +670,17 @@ def _labeled_in(
     tables = Project(folder, seconds, annotations=annotations).tables()
     is_old = table.is_file() and _digest(table.read_bytes()) == project.get(_BEFORE)
     if found and not is_old and segments_text(disjoint(table, tables)) != segments_text(found):
-        warnings.warn(
+        note(
             f"{str(table)!r} was not written by the page, so fit learns from this table and not "
-            f"from {file.name}; remove the table to learn what is labeled on the page.",
-            stacklevel=3,
+            f"from {file.name}; remove the table to learn what is labeled on the page."
         )
         return None
     kinds = Counter(one.kind for many in annotations.values() for one in many)
     learned = "change", "segment" if kinds["segment"] else "no change"
     if lost := [f"{kind!r} ({count})" for kind, count in kinds.items() if kind not in learned]:
-        warnings.warn(
+        note(
             f"{str(file)!r} has annotations from which fit does not learn: {', '.join(lost)}; "
-            "label these stretches, or set boundaries.",
-            stacklevel=3,
+            "label these stretches, or set boundaries."
         )
     return known_segments(annotations, seconds)
 

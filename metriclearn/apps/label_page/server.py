@@ -12,7 +12,6 @@ import socket
 import tempfile
 import threading
 import time
-import warnings
 import webbrowser
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +46,7 @@ from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
 from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, model_of
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
 from metriclearn.datasets import Segment
-from metriclearn.running import optional, quieten, text
+from metriclearn.running import note, optional, quieten, text
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
@@ -446,10 +445,9 @@ def _begin_with_table(project: Project, annotator: str | None = None) -> None:
     seconds = project.seconds
     spans = datasets.named_as(datasets.read_segments(table, annotator), seconds)
     if others := sorted(set(spans) - set(seconds)):
-        warnings.warn(
+        note(
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "
-            f"not shown; the first saved change keeps the table as {TABLE}.before.",
-            stacklevel=2,
+            f"not shown; the first saved change keeps the table as {TABLE}.before."
         )
     _begin_with(project, {name: spans[name] for name in seconds if name in spans})
 
@@ -505,25 +503,23 @@ def open_page(
         options["ignore"] = [*(options.get("ignore") or earlier.get("ignore") or []), label]
     recordings, settings = open_recordings(folder, earlier=earlier, **options)
     if "rate" not in settings and any(one.kind == "table" for one in recordings):
-        warnings.warn(WITHOUT_RATE, stacklevel=2)
+        note(WITHOUT_RATE)
     lengths = {one.name: one.seconds for one in recordings}
     project = Project(folder, lengths, settings=settings).load()
     if label is not None and (earlier or project.table.is_file()):
-        warnings.warn(
+        note(
             f"{str(folder)!r} already has labels in {FILE if earlier else TABLE}, so those of the "
-            f"column {label!r} are not used; to begin with the column, move that file away.",
-            stacklevel=2,
+            f"column {label!r} are not used; to begin with the column, move that file away."
         )
     if not earlier and project.table.is_file():
         _begin_with_table(project, annotator)
     elif not earlier and label is not None:
         _begin_with_column(project, recordings, label, unknown)
     elif earlier and not project.is_table_ours:
-        warnings.warn(
+        note(
             f"{str(folder / TABLE)!r} was edited elsewhere. The page uses metriclearn.json, and "
             f"the next saved change keeps the table as {TABLE}.before. To use the table instead, "
-            "move metriclearn.json away.",
-            stacklevel=2,
+            "move metriclearn.json away."
         )
     page = Page(folder, recordings, project)
     for tier in tiers:

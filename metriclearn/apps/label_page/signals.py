@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,7 +35,7 @@ from metriclearn.features import (
     duration,
     video_frames,
 )
-from metriclearn.running import Times, optional, rate_of, reading
+from metriclearn.running import Times, note, optional, rate_of, reading
 from metriclearn.views import Fill
 
 BINS = 256  # in a tile
@@ -213,11 +212,10 @@ def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
         return "video", media
     silent = [path for path in media if _is_silent(path)]
     if silent:
-        warnings.warn(
+        note(
             f"{', '.join(path.name for path in silent[:5])} has no sound to learn from, like the "
             "other recordings, so it is not shown; label videos with --features video, or in a "
-            "separate folder.",
-            stacklevel=3,
+            "separate folder."
         )
     return "audio", [path for path in media if path not in silent]
 
@@ -313,10 +311,9 @@ def _table(path: Path, left_out: list[str], times: Times | None, rate: float) ->
     X, names = frame.to_numpy(), [str(name) for name in frame.columns]
     X = X if times is None else times.distinct(X)
     if gaps := int(np.isnan(X).any(axis=1).sum()):
-        warnings.warn(
+        note(
             f"{gaps} of {len(X)} rows of {path.name} have missing values, which the page "
-            "interpolates; metriclearn fit leaves such rows out.",
-            stacklevel=3,
+            "interpolates; metriclearn fit leaves such rows out."
         )
         X = Fill().fit_transform([X])[0]
     seconds = _whole(len(X) / rate)
@@ -329,7 +326,7 @@ def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> f
     It stays as it was ``earlier``, when labels were saved, if it is nearly the same.
     """
     if broken := [path.name for path, times in read.items() if len(times.holes)]:
-        warnings.warn(
+        note(
             f"There are holes between the times of {', '.join(broken[:5])}; the page shows rows "
             "one after another, and counts seconds by rows; metriclearn segment gives the times of "
             "the column.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,6 +25,7 @@ from metriclearn.running import (
     counted,
     formatted,
     needs,
+    note,
     numbers,
     read_times,
 )
@@ -418,10 +418,7 @@ def _results(
     ready.sort(key=lambda one: str(one.get("updated_at") or one.get("created_at") or ""))
     ready.sort(key=lambda one: bool(one.get("ground_truth")))
     if len(ready) > 1 and not predictions and not ready[-1].get("ground_truth"):
-        warnings.warn(
-            f"{where} has {len(ready)} annotations; the newest is read (annotator=… chooses).",
-            stacklevel=3,
-        )
+        note(f"{where} has {len(ready)} annotations; the newest is read (annotator=… chooses).")
     return list(ready[-1]["result"]) if ready else []
 
 
@@ -521,7 +518,7 @@ def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock)
         timed.append((min(start, end), max(start, end), label))
     timed.sort()
     if turned:
-        warnings.warn(f"{where}: {turned} regions end before they start; turned.", stacklevel=4)
+        note(f"{where}: {turned} regions end before they start; turned.")
     points = sorted({start for start, end, _ in timed if start == end})
     spans = [one for one in timed if one[0] < one[1]]
     if points and not spans:
@@ -538,5 +535,5 @@ def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock)
         spans = [one for one in spans if one[2]]
         left_out.append(f"{len(plain)} regions without a label")
     if left_out:
-        warnings.warn(f"{where}: {' and '.join(left_out)} left out.", stacklevel=4)
+        note(f"{where}: {' and '.join(left_out)} left out.")
     return spans

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from metriclearn.datasets.registry import PathLike, existing, files_by_name, lay
 from metriclearn.datasets.sequences import Items
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import note
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,10 +136,9 @@ def load_images(
             f"{missing[:5]}."
         )
     if alone and names is None:
-        warnings.warn(
+        note(
             f"load_images ignores {len(alone)} label map(s) without an image in "
-            f"{str(folders[1])!r}, such as {alone[0]!r}.",
-            stacklevel=2,
+            f"{str(folders[1])!r}, such as {alone[0]!r}."
         )
     maps = [[_read_labels(path, unlabeled) for path in paths[stem]] for stem in chosen]
     pixels = [_read_rgb(photos[stem]) for stem in chosen]

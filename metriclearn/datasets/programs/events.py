@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import inf, nan
@@ -19,6 +18,7 @@ from metriclearn.datasets.annotations import (
 )
 from metriclearn.datasets.text_tables import lacks, text_rows
 from metriclearn.running.atomic import replacing
+from metriclearn.running.notes import note
 
 _TIMES = ("Begin Time (s)", "End Time (s)")
 _RAVEN = ("Selection", "View", "Channel", *_TIMES, "Low Freq (Hz)", "High Freq (Hz)", "Annotation")
@@ -93,10 +93,9 @@ def read_raven(
         if column not in header:
             raise lacks(path, column, header, "export it, or name the column of labels (--label)")
     if wanted not in header:
-        warnings.warn(
+        note(
             f"{path.name!r} has no column {wanted!r}, so its segments have no labels; name one of "
-            f"its columns {header[:20]} (label=…, --label).",
-            stacklevel=2,
+            f"its columns {header[:20]} (label=…, --label)."
         )
     rows = [dict(zip(header, map(str.strip, line))) for line in lines[1:]]
     by = column_of_annotators(header)

@@ -10,21 +10,17 @@ normalized cuts (nodes) is in the learner's :class:`~metriclearn.estimators.lear
 from __future__ import annotations
 
 import copy
-import logging
 import numbers
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.learners.alternation import (
@@ -33,6 +29,7 @@ from metriclearn.estimators.learners.alternation import (
     PrincipalStart,
     Turns,
 )
+from metriclearn.estimators.learners.concerns import report
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features
@@ -53,42 +50,11 @@ from metriclearn.running.parameters import (
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
-from metriclearn.views.columns import note_constant
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews
 
-_LOGGER = logging.getLogger(__name__)
-# If the energy of the data, divided by the penalty, is below this, no boundary is worth it.
-_LEAST_SIZE = 1e-4
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
-# If a penalty smaller by this factor fits as well, the labels do not determine the penalty.
-_SMALLER = 2 / 3
-# Degenerate fits, and their remedies.
-_CONCERNS = {
-    "together": "was given labels that put all samples of every data set together, so there is "
-    "nothing to separate; pass data sets with at least two clusters or segments",
-    "apart": "was given labels that differ for all samples, so none belong together; give all "
-    "samples of a cluster or segment the same label",
-    "metric": "learned a metric that is (nearly) zero, so it separates nothing: {regularizer!r} is "
-    "too strong; lower the strength",
-    "fixed": "learned a metric that is (nearly) zero, because {regularizer!r} or "
-    'penalty={penalty!r} leaves nothing to gain; lower the strength, or pass penalty="learned"',
-    "penalty": "learned a penalty of 0, which makes every sample a cluster, because the labels put "
-    "no samples together; add labels or spans (same) without a change, or end lists of all "
-    "change-points with T",
-    "one": "learned the penalty of a segment from one sequence, and a penalty one third lower fits "
-    "as well, so other sequences may get too few segments; fit to several sequences, or set "
-    "penalty, or call tune_penalty with others",
-    "plain": "has a mean training loss of {training_losses_[learned]:.3g}, where one segment has "
-    "{training_losses_[one segment]:.3g} and the Euclidean metric with a tuned penalty "
-    "{training_losses_[Euclidean]:.3g}; let a Segmenter compare settings, or call "
-    "tune_penalty with labeled data left out",
-}
-# We warn if the training loss exceeds the loss of a single segment times the first factor, or that
-# of the Euclidean metric times the second.
-_HARDLY_BETTER, _WORSE = 0.95, 1.1
-
 REGULARIZER = Of((Regularizer, ConvexExpression), "L1()")
 
 
@@ -185,7 +151,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if fitted.completions_ is None and self.executor is None:  # else data are elsewhere
             losses = self.task.training_losses(learned.score, fitted.scale_, training)
             fitted.training_losses_ = losses
-        _report(fitted, statement.problem)
+        report(fitted, statement.problem)
         # Attributes are set all at once, so a fit that fails or is interrupted changes nothing.
         self.__dict__ = fitted.__dict__
         return self
@@ -465,84 +431,3 @@ def minimize(
         solution, objectives = solver.minimize_from(watched, points)
     found["start_objectives_"] = list(zip(map(float, task.starts), objectives))
     return solution
-
-
-def _report(learner: LargeMarginLearner, problem: Problem) -> None:
-    """Log why fitting ended, and warn if the result is degenerate or the solver stopped early."""
-    solution, who, task = learner.solution_, type(learner).__name__, learner.task
-    rounds = len(solution.trace.objective)
-    # If a problem is not convex, the solver's bound does not hold for the original problem.
-    convex = task.starts is None
-    gap = f" at a relative gap of {solution.relative_gap:.2g}" if convex else ""
-    _LOGGER.info(
-        "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
-    )
-    varies = np.isfinite(learner.scale_)
-    if not varies.all():
-        note_constant(learner, varies)
-    ended = solution.reason in ("converged", "callback")
-    concern = _concern(learner, task, problem, ended)
-    if concern is not None:
-        sentence = _CONCERNS[concern].format(**vars(learner))
-        warnings.warn(f"{who} {sentence}.", stacklevel=3)
-    if ended:
-        return
-    remedy = "raise the solver's max_rounds or its tolerance"
-    if solution.reason == "interrupted":
-        part = "solver" if learner.alternation_ is None else "alternation"
-        file = getattr(getattr(learner, part), "checkpoint", None)
-        remedy = f"fit again to go on from {file}"
-        if file is None:
-            remedy = f"fit again; with {part}__checkpoint=FILE it would go on from here"
-    warnings.warn(
-        f"{who} stopped ({solution.reason}){gap} after {rounds} rounds; the best metric so far "
-        f"is kept, {remedy}.",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
-
-
-def _concern(learner: LargeMarginLearner, task: Task, problem: Problem, ended: bool) -> str | None:
-    """Choose the warning about a fit: a key of ``_CONCERNS``, or None for no warning."""
-    truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
-    counts = np.array(list(map(attrgetter("n_clusters"), truths)))
-    lengths = np.array(list(map(attrgetter("n_samples"), truths)))
-    if np.all(counts == 1):
-        return "together"
-    if np.all(counts == lengths) and learner.completions_ is None:
-        return "apart"
-    # The warning about convergence covers the metric.
-    if not ended:
-        return None
-    penalty = learner.score_.penalty
-    metric, _ = problem.cone.split(learner.solution_.w)
-    scaled = problem.cone.metric.components(metric)[:, varies] / problem.cone.unit
-    small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
-    # Without standardization, "small" depends on the unit of the data.
-    if not scaled.any() or (learner.standardize and small):
-        fixed = not task.count_is_given and isinstance(learner.penalty, numbers.Real)
-        return "fixed" if fixed else "metric"
-    if learner.penalty == "learned" and penalty == 0.0:
-        return "penalty"
-    if task.one_is_few and len(truths) == 1 and _leaves_penalty_open(learner, problem):
-        return "one"
-    losses = learner.training_losses_
-    if losses and losses["learned"] > min(
-        _HARDLY_BETTER * losses["one segment"], _WORSE * losses["Euclidean"]
-    ):
-        return "plain"
-    return None
-
-
-def _leaves_penalty_open(learner: LargeMarginLearner, problem: Problem) -> bool:
-    """Tell whether a penalty one third below the learned penalty fits the labels as well.
-
-    This is the case if the lower penalty increases the risk by no more than the solver's gap.
-    """
-    solution, cone = learner.solution_, problem.cone
-    if not (cone.learns_penalty and solution.converged and learner.completions_ is None):
-        return False
-    metric, penalty = cone.split(solution.w)
-    points = [cone.join(metric, share * penalty) for share in (_SMALLER, 1.0)]
-    smaller, learned = (problem.risk(point).mean for point in points)
-    return smaller <= learned + solution.gap

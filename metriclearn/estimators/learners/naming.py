@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
@@ -15,6 +14,7 @@ from metriclearn.datasets.sequences import name_classes, runs
 from metriclearn.estimators.reading.labels import sample_labels
 from metriclearn.estimators.scores.name_weights import discriminant
 from metriclearn.problem.partition import Partition
+from metriclearn.running.notes import note
 from metriclearn.views.neighbors import StandardWindows
 
 
@@ -62,10 +62,9 @@ class RowNames:
         written = sorted(set(names.tolist()))
         alike = groupby(sorted(written, key=_spelled), _spelled)
         if twice := [spellings for _, of_one in alike if len(spellings := list(of_one)) > 1]:
-            warnings.warn(
+            note(
                 f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
-                "differ by spaces or capitals only; write them alike if they are one.",
-                stacklevel=5,
+                "differ by spaces or capitals only; write them alike if they are one."
             )
         scaled = StandardWindows.of(0, arrays)
         rows = np.vstack([scaled.transform(X)[k] for X, k in zip(arrays, known)])

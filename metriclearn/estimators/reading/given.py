@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
@@ -24,6 +23,7 @@ from metriclearn.estimators.reading.labels import (
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition, fewest_changes
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
 from metriclearn.problem.regions import Region
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 from metriclearn.views.gaps import Labels, LeaveOut, restriction
 from metriclearn.views.plain import fit_view
@@ -55,8 +55,6 @@ class Given(NamedTuple):
         The sorted names; the code c stands for ``classes[c]``.
     segment_length : float, optional
         The usual number of rows of a segment, if it was stated.
-    divides_whole : bool
-        Whether these are parts of a single recording that is labeled as a whole.
     """
 
     data: DataSets
@@ -67,7 +65,6 @@ class Given(NamedTuple):
     codes: list[NDArray] | None = None
     classes: NDArray | None = None
     segment_length: float | None = None
-    divides_whole: bool = False
 
     @property
     def known(self) -> Labels:
@@ -184,7 +181,6 @@ class Given(NamedTuple):
             groups=np.arange(len(spans)),
             codes=codes,
             classes=None if codes is None else self.classes,
-            divides_whole=is_whole(truth),
         )
 
 
@@ -283,10 +279,9 @@ def front_view(who: str, view: Any, data: DataSets) -> Any:
     gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
     if not gaps.any():
         return None
-    warnings.warn(
+    note(
         f"{int(gaps.sum())} of {len(gaps)} rows have missing values and are left out; pass "
-        "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console).",
-        stacklevel=4,
+        "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console)."
     )
     return LeaveOut()
 
@@ -327,10 +322,9 @@ def _labeled(data: LabeledSequences) -> LabeledSequences:
             data = data.without(label)
             what = f"samples of label {label!r} count as those that nobody has labeled and"
             remedy = "; give them another label if they are of a class" if label else ""
-            warnings.warn(
+            note(
                 f"{total - count} of {total} {what if label else 'samples have no label and'} are "
-                f"left out{remedy}.",
-                stacklevel=5,
+                f"left out{remedy}."
             )
     lengths = list(map(len, data.labels))
     known = DataSets(data.sequences, False, None)
@@ -344,10 +338,9 @@ def _labeled(data: LabeledSequences) -> LabeledSequences:
     long = [i for i, length in enumerate(lengths) if length > 1]
     if len(long) < len(lengths):
         short = sorted({data.names[i] for i in set(range(len(lengths))) - set(long)})
-        warnings.warn(
+        note(
             "recordings of one row, or stretches of one row with known labels, tell nothing of "
-            f"boundaries and are left out: {', '.join(short[:8])}.",
-            stacklevel=5,
+            f"boundaries and are left out: {', '.join(short[:8])}."
         )
     return data.select(long)
 
@@ -357,10 +350,9 @@ def _note_texts(labels: Sequence[Any]) -> None:
     texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
     found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
     if nobody := sorted(text for text in found if text.strip().casefold() in _NOBODY):
-        warnings.warn(
+        note(
             f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
-            "an array of objects for rows without a label.",
-            stacklevel=5,
+            "an array of objects for rows without a label."
         )
 
 

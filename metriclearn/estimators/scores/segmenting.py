@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
@@ -31,6 +30,7 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import SWITCH, Of, OneOf, check_parameters
 
 if TYPE_CHECKING:
@@ -433,11 +433,10 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             many = partitions[-1].n_clusters > max(len(X) / 2, _FEW)
             n_single += count is None and len(X) >= self.min_size and many
         if n_single:
-            warnings.warn(
+            note(
                 f"{who} makes segments of fewer than two samples on average in {n_single} of "
                 f"{len(partitions)} data sets, as a change costs less there than noise gains; call "
-                "tune_penalty with labeled data like these, or pass n_segments.",
-                stacklevel=3,
+                "tune_penalty with labeled data like these, or pass n_segments."
             )
         return partitions
 

@@ -7,7 +7,6 @@ DP-means: they cluster the means, weighted by the lengths.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,6 +18,7 @@ from scipy.spatial.distance import cdist, pdist
 from metriclearn.clusterers.dp_means import DPMeans
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.running.notes import note
 
 # Candidates that are compared when a penalty is learned.
 _N_PENALTIES = 100
@@ -120,10 +120,9 @@ def _counted(
     """Find the state of every segment, (K,), by K-means."""
     distinct = len(np.unique(means, axis=0))
     if distinct < count:
-        warnings.warn(
+        note(
             f"predict_states got n_states={count} for a data set with {distinct} different "
-            "segment(s), each of which is a state; lower n_states or the penalty of a segment.",
-            stacklevel=4,
+            "segment(s), each of which is a state; lower n_states or the penalty of a segment."
         )
     # This import is slow, and few users count states.
     from sklearn.cluster import KMeans

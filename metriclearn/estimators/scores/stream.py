@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
 
@@ -34,6 +33,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters, real_array
 
 _LARGEST = 1e120  # its square can still be added many times
@@ -308,11 +308,10 @@ class SegmenterStream(ComponentParameters):
     def _reported(self, found: list[StreamedSegments], before: bool) -> StreamedSegments:
         """Join segments, and warn if ``exact_`` was True ``before`` and is now False."""
         if before and not self.exact_:
-            warnings.warn(
+            note(
                 f"{self.who} decided by max_delay={self.max_delay} at about sample "
                 f"{self.n_samples_}, so its segments may differ from those of all samples at once "
-                "from now on; raise max_delay to wait for longer.",
-                stacklevel=3,
+                "from now on; raise max_delay to wait for longer."
             )
         return self.joined(found)
 

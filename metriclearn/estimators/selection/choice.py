@@ -14,6 +14,7 @@ from sklearn.base import clone
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.selection.cross_fit import CrossFit, is_better
 from metriclearn.estimators.selection.fits import Late
+from metriclearn.estimators.selection.parts import Member
 from metriclearn.problem.partition import Partition
 from metriclearn.views.boundary import BoundaryFeatures
 from metriclearn.views.sequence import SequenceFeatures
@@ -52,7 +53,7 @@ class Choice:
 
 
 def choose(
-    table: CrossFit, fitted: Callable[[str, Any, Any], CrossFit | Exception]
+    table: CrossFit, fitted: Callable[[list[Member]], CrossFit | Exception]
 ) -> tuple[CrossFit, Choice]:
     """Choose the best candidate of a table, then try other settings of its learner.
 
@@ -64,8 +65,8 @@ def choose(
     Parameters
     ----------
     table : CrossFit
-    fitted : callable (family, learner, view) -> CrossFit, or Exception
-        Fits a learner behind a view to all parts, or returns why this could not be done.
+    fitted : callable (members) -> CrossFit, or Exception
+        Fits members to all parts, or returns why this could not be done.
     """
     best, missing = table.best(), dict(table.missing)
     for words, changes in _refinements(_learner(table, best), table.truths).items():
@@ -74,7 +75,8 @@ def choose(
             family = re.sub(r" with penalties of the \w+", "", family)
         family = f"{family} with {words}"
         view = table.members[table.candidates[best].member].view
-        more = fitted(family, clone(_learner(table, best)).set_params(**changes), view)
+        learner = clone(_learner(table, best)).set_params(**changes)
+        more = fitted([Member(family, learner, view)])
         if isinstance(more, Exception):
             missing[family] = more
             continue

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
-from metriclearn.estimators.reading.given import Given, count_segments, is_whole
+from metriclearn.estimators.reading.given import Given, count_segments
 from metriclearn.estimators.reading.labels import read_labelings, read_names
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import labeled_forms
 from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
+from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule, Rules
 from metriclearn.estimators.selection.stacking import (
     answers_alike,
     inner_products,
@@ -30,67 +30,20 @@ from metriclearn.estimators.selection.stacking import (
     stacked_weights,
 )
 from metriclearn.oracles.expected_loss import best_consensus
-from metriclearn.oracles.matched_penalty import matched_penalty
-from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
-from metriclearn.problem.partial_labels import PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import shown
 
-# Each model predicts at these multiples of its tuned penalty, because few recordings do not
-# determine the penalty well.
-MULTIPLES = (0.5, 1.0, 2.0)
 # What a segment of a compromise is worth beyond its expected loss: the compromise of members that
 # disagree has too few segments. Tuning this number on recordings left out brought nothing.
 SHIFT = 0.15
-# With few labels, neither the tuned penalty nor the labeled rate is to be trusted alone.
-_TOWARDS = 0.0, 0.5, 1.0
 _NEGLIGIBLE = 1e-3  # weights below this share of the largest are left out
 _FITTED = families_of(
     "members, each a list of fitted segmenters for all folds",
     lambda member: is_listed(member, is_segmenter),
     optional=False,
 )
-LEFT_OUT, TRAINING = "recordings left out", "training recordings"
-
-
-class Rule(NamedTuple):
-    """How a candidate gets its penalty.
-
-    Attributes
-    ----------
-    tuned_on : str or None
-        The recordings with the least mean loss: those that the member was fitted to, or those that
-        were left out. None keeps the penalty that was learned.
-    unit : None or "variance"
-        The unit of the penalty.
-    multiple : float
-        A factor of the tuned penalty.
-    towards : float
-        With partial labels, how far to go, from 0 to 1 and in logarithms, from the tuned penalty to
-        the one that finds as many boundaries in unlabeled rows as labels let us expect, see
-        :class:`~metriclearn.estimators.penalties.boundary_rate.BoundaryRate`.
-    """
-
-    tuned_on: str | None = None
-    unit: str | None = None
-    multiple: float = 1.0
-    towards: float = 0.0
-
-    def __str__(self) -> str:
-        if self.tuned_on is None:
-            return "penalty as learned"
-        factor = "" if self.multiple == 1.0 else f", times {self.multiple:g}"
-        unit = "" if self.unit is None else " in units of each sequence's variance"
-        if self.towards == 1.0:
-            return f"penalty by the labeled rate{unit}{factor}"
-        rate = " and by the labeled rate" if self.towards else ""
-        return f"penalty tuned on {self.tuned_on}{rate}{unit}{factor}"
-
-    def penalty(self, tuned: float, matched: float) -> float:
-        """Return the penalty, from the tuned one and the one by the labeled rate."""
-        return self.multiple * tuned ** (1.0 - self.towards) * matched**self.towards
 
 
 class Candidate(NamedTuple):
@@ -136,8 +89,6 @@ class CrossFit:
         Processor time of all fits of each member. The first member with a view pays for this view.
     segment_length : float, optional
         The usual number of rows of a segment, if it was stated.
-    divides_whole : bool
-        Whether recordings are parts of a single one that is labeled as a whole.
 
     See Also
     --------
@@ -169,7 +120,6 @@ class CrossFit:
     codes: Sequence[NDArray] | None = None
     seconds: tuple[float, ...] = ()
     segment_length: float | None = None
-    divides_whole: bool = False
 
     @classmethod
     def of(
@@ -184,8 +134,7 @@ class CrossFit:
         shared = () if views is None else (views,) * len(members)
         known = given.labels, models, given.truths, KnownLoss().squared_norm, given.classes
         table = cls(members, parts, given.data, *known, views=shared, codes=given.codes)
-        stated, whole = given.segment_length, given.divides_whole
-        return replace(table, segment_length=stated, divides_whole=whole)
+        return replace(table, segment_length=given.segment_length)
 
     @classmethod
     def of_models(
@@ -228,7 +177,7 @@ class CrossFit:
         """The number of models of each member."""
         return len(self.models[0])
 
-    def with_rules(self, rules: Callable[[Self, int], Sequence[Rule]]) -> Self:
+    def with_rules(self, rules: Rules) -> Self:
         """Return the table with further candidates: each member with each of its rules.
 
         ``rules(table, m)`` returns the rules of member m.
@@ -270,7 +219,7 @@ class CrossFit:
         if rule.tuned_on == TRAINING:
             pairs = zip(scores, self.parts, range(len(self.parts.left_out)))
             return [*(self._tuned_to(m, s, places, rule) for s, places, _ in pairs), scores[-1]]
-        penalty = rule.penalty(*self.shared_penalties(m, rule.unit))
+        penalty = rule.penalty(self.penalties(m, rule.unit))
         return [score.at(penalty, rule.unit) if score.has_choice else score for score in scores]
 
     def last_score(self, c: int) -> Any:
@@ -288,63 +237,40 @@ class CrossFit:
     def _tuned_to(self, m: int, score: Any, places: NDArray, rule: Rule) -> Any:
         if not score.has_choice:
             return score
-        penalties = self._penalties(m, [score], [places], rule.unit)
-        return score.at(rule.penalty(*penalties), rule.unit)
+        return score.at(rule.penalty(self._penalties(m, [(score, places)], rule.unit)), rule.unit)
 
-    def shared_penalties(self, m: int, unit: str | None) -> tuple[float, float]:
-        """Return the penalty of a member that is best for all recordings left out, and the one by
-        the labeled rate, which is the same if all rows are labeled."""
+    def penalties(self, m: int, unit: str | None) -> Penalties:
+        """Return the penalties of a member that suit all recordings left out."""
         if (m, unit) not in self._shared:
             pairs = zip(self.scores[m], self.parts.left_out)
-            scores, places = zip(*[pair for pair in pairs if pair[0].has_choice])
-            self._shared[m, unit] = self._penalties(m, scores, places, unit)
+            known = [pair for pair in pairs if pair[0].has_choice]
+            self._shared[m, unit] = self._penalties(m, known, unit)
         return self._shared[m, unit]
 
     @cached_property
-    def _shared(self) -> dict[tuple[int, str | None], tuple[float, float]]:
+    def _shared(self) -> dict[tuple[int, str | None], Penalties]:
         return {}
 
     def _penalties(
-        self, m: int, scores: Sequence[Any], places: Sequence[NDArray], unit: str | None
-    ) -> tuple[float, float]:
+        self, m: int, pairs: Sequence[tuple[Any, NDArray]], unit: str | None
+    ) -> Penalties:
+        """Return the penalties of a member for scores, each with the recordings to suit."""
+        posed = partial(self._posed, m, pairs, unit)
+        return Penalties(posed, pairs[0][0].min_size, self.segment_length)
+
+    def _posed(
+        self, m: int, pairs: Sequence[tuple[Any, NDArray]], unit: str | None
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the forms of recordings under scores of a member, and their labels."""
         who, parts, seen = type(self.members[m].learner).__name__, [], []
-        fits = list(map(id, self.scores[m]))
-        for score, some in zip(scores, places):
+        scores, fits = [score for score, _ in pairs], list(map(id, self.scores[m]))
+        for score, some in pairs:
             data, k = self.data.subset(some), fits.index(id(score))
             labels = [self.labels[i] for i in some]
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
-        forms, truths = labeled_forms(who, scores, parts, unit, seen)
-        tuned, _ = best_penalty(forms, truths, min_size=scores[0].min_size)
-        hidden = [~labeled_part(truth).known[:-1] for truth in truths]
-        hidden_rows = sum(np.count_nonzero(some[1:]) for some in hidden)
-        if self.towards == (0.0,) or not hidden_rows:
-            return tuned, tuned
-        if (rate := BoundaryRate.of(truths, self.segment_length)) is None:
-            return tuned, tuned
-        expected = hidden_rows * rate.quantile(0.5)
-        return tuned, matched_penalty(forms, hidden, expected, scores[0].min_size) or tuned
-
-    @cached_property
-    def towards(self) -> tuple[float, ...]:
-        """How far penalties go from the tuned ones to those by the labeled rate, see :class:`Rule`.
-
-        They stay where all used recordings are labeled as a whole, or labels tell no rate. They go
-        all the way where labels allow a boundary at every position, so that no penalty is too
-        small.
-        """
-        *_, used = self.parts
-        known = [self.truths[i] for i in used if getattr(self.truths[i], "constraints", True)]
-        told = BoundaryRate.of(known, self.segment_length) is not None
-        if self.divides_whole or not told or all(map(is_whole, known)):
-            return (0.0,)
-        finest = [Partition(ends=np.arange(1, truth.n_samples + 1)) for truth in known]
-        free = all(
-            isinstance(truth, PartialPartition) and truth.allows(one)
-            for truth, one in zip(known, finest)
-        )
-        return (1.0,) if free else _TOWARDS
+        return labeled_forms(who, scores, parts, unit, seen)
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""
@@ -585,62 +511,6 @@ def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
             f"{n - 1} and each at most once, got {shown(left_out)}."
         )
     return folds
-
-
-def consensus_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:
-    """Return the rules of a consensus: half, once and twice the penalty tuned on what is left out.
-
-    With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
-    and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
-    tuned in each unit, and in the unit of the data only if names were learned.
-    """
-
-    def rules(table: CrossFit, m: int) -> list[Rule]:
-        if not table.has_choice(m):
-            return [Rule()]
-        found = []
-        for unit in units if table.scores[m][0].classes is None else (None,):
-            tuned, matched = table.shared_penalties(m, unit)
-            if not tuned:
-                found.append(Rule(LEFT_OUT, unit))
-            elif matched != tuned:
-                found += [Rule(LEFT_OUT, unit, towards=part) for part in table.towards]
-            else:
-                found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
-        return found
-
-    return rules
-
-
-def rules_alone(table: CrossFit, m: int) -> list[Rule]:
-    """Return the rule of models that are fitted to all recordings alone: the penalty as learned.
-
-    If labels allow a boundary everywhere, it is the one by the labeled rate.
-    """
-    free = table.towards == (1.0,) and table.scores[m][-1].has_choice
-    return [Rule(TRAINING, towards=1.0) if free else Rule()]
-
-
-def choice_rules(units: Sequence[str | None]) -> Callable[[CrossFit, int], list[Rule]]:
-    """Return the rules of a choice: a penalty tuned on training recordings, or as learned.
-
-    A penalty that was learned from every few rows is too small for all rows. With partial labels,
-    tuned penalties go halfway to those by the labeled rate. If labels allow a boundary everywhere,
-    they go all the way, and no penalty is left as learned.
-    """
-
-    def rules(table: CrossFit, m: int) -> list[Rule]:
-        if not table.has_choice(m):
-            return [Rule()]
-        named = table.scores[m][0].classes is not None
-        usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
-        towards = table.towards[len(table.towards) // 2]
-        learned = [Rule()] if usable and towards < 1.0 else []
-        units_ = (None,) if named or "variance" not in units else ("variance", None)
-        *first, last = (Rule(TRAINING, unit, towards=towards) for unit in units_)
-        return [*first, *learned, last]
-
-    return rules
 
 
 def _differs(learner: Any, others: Sequence[Any]) -> str:

@@ -16,9 +16,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.reading.given import Given
-from metriclearn.estimators.selection.cross_fit import CrossFit, Rule
+from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
+from metriclearn.estimators.selection.rules import Rules
 from metriclearn.running.callbacks import TimeLimit
+from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
 from metriclearn.views.plain import FittedViews
 from metriclearn.views.windows import known_stretches, typical_length
@@ -129,6 +131,19 @@ class Fits:
         """Whether there is no time to begin with another member."""
         return self.seconds is not None and time.monotonic() - self.begun > 2 / 3 * self.seconds
 
+    def tried(
+        self, fitted: Callable[[list[Member]], CrossFit], members: list[Member]
+    ) -> CrossFit | Exception:
+        """Return the table of further members, or why there is none."""
+        if self.is_over:
+            return Late()
+        try:
+            return fitted(members)
+        except ValueError as error:
+            if self.may_fail:
+                return error
+            raise
+
     def _fitted(self, member: Any, task: Any, store: FittedViews) -> Any:
         """Fit a copy of a learner to a part of the recordings."""
         data, labels, groups = task
@@ -162,7 +177,7 @@ def fitted_table(
     runner: Fits,
     given: Given,
     parts: Parts,
-    rules: Callable[[CrossFit, int], Sequence[Rule]],
+    rules: Rules,
     members: list[Member],
 ) -> CrossFit:
     """Fit members to all parts, those with equal views together, and add candidates by rules.
@@ -186,10 +201,9 @@ def fitted_table(
             except KeyboardInterrupt:
                 if table is None:
                     raise
-                warnings.warn(
+                note(
                     f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
-                    "that are finished are used.",
-                    stacklevel=5,
+                    "that are finished are used."
                 )
                 break
             except ValueError as error:  # of the view, or of penalties

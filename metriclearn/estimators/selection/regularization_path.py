@@ -6,7 +6,6 @@ Each solution is certified. The search for it starts from the previous solution.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.running.notes import note
 from metriclearn.running.parameters import (
     Needs,
     Of,
@@ -211,7 +211,7 @@ def _note_unfinished(solutions: Sequence[Solution], wanted: int) -> None:
             remedy = f"call it again, it was interrupted at {len(solutions)} of {wanted}"
         early = f"{len(unfinished)} of its solutions early, at relative gaps up to"
         sentence = f"regularization_path stopped {early} {max(unfinished):.2g}; {remedy}."
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        note(sentence, ConvergenceWarning)
 
 
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:

@@ -372,22 +372,6 @@ def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> 
     np.testing.assert_allclose([end for _, end, _ in segments], ends[1:], atol=0.11)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> None:
-    labeled = [
-        {"start": 0.0, "end": 3.0, "kind": "segment", "label": "walk"},
-        {"start": 3.0, "end": 3.0, "kind": "change"},
-        {"start": 3.0, "end": 9.0, "kind": "segment", "label": "sit & stand"},
-    ]
-    alone = [{"start": t, "end": t, "kind": "change"} for t in (1.234, 4.853)]
-    for revision, known in enumerate((labeled, SEGMENTS, alone)):
-        assert server.change(revision, one=known)[0] == 200
-        status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
-        assert status == 200
-        status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-        assert (status, json.loads(content)["annotations"]) == (200, {"one": known})
-
-
 @pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])
 def test_tiles_are_minima_and_maxima(untouched: Server, level: int, n_bins: int) -> None:
     path = f"/{TOKEN}/api/tiles/one/{level}/0?channels=0,2"

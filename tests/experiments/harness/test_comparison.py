@@ -23,9 +23,8 @@ from experiments.harness.procedure import Method
 from experiments.harness.results import headline
 from experiments.harness.scoring import sequence_losses
 from experiments.studies.fewer_labels import counts
-from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import EqualCuts, Euclidean, TunedSegmenter
-from metriclearn.datasets import LabeledSequences, make_change_points
+from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
@@ -162,19 +161,6 @@ def test_another_candidate_must_be_clearly_better_where_splits_overlap() -> None
 
     # differences gain − 2, gain and gain + 2: deviation 2, error 2 √(1/3 + 1/2) = 1.83
     assert [chosen(gain) for gain in (0.5, 1.8, 1.9)] == [0, 0, 1]
-
-
-def test_results_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
-    data = make_change_points(6, 100, 4, 2, (3, 4), random_state=0)
-    cases = group_cases(data, 2, True, 2, 0)
-    learner = ChangePointMetricLearner(verbose=False)
-    grid = [{"regularizer__strength": s} for s in (1e-2, 1.0)]
-    methods = [Method("ours", learner, grid, LEARNS), Method("euclidean", TunedSegmenter())]
-    one, two = (outcomes_of(Comparison, methods, cases, tmp_path, n_jobs) for n_jobs in (1, 2))
-    assert [o.name for o in one] == ["ours", "euclidean"] * 3
-    for a, b in zip(one, two):
-        np.testing.assert_array_equal(a.losses(), b.losses())
-        np.testing.assert_array_equal(a.choices["given"].losses, b.choices["given"].losses)
 
 
 def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None:

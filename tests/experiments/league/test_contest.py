@@ -7,13 +7,16 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from experiments.harness.command_line import configuration
+from experiments.harness.command_line import CONFIGS, configuration
+from experiments.harness.default_losses import KEY
+from experiments.harness.results import read_results
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
     Contestant,
     HiddenMarkov,
     Member,
+    MetricAlone,
     SampleVote,
     TextTiling,
 )
@@ -31,8 +34,14 @@ from experiments.league.ranks import (
 )
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
-from metriclearn import Partition, Segmenter
-from metriclearn.baselines import EqualCuts
+from metriclearn import (
+    ChangePointMetricLearner,
+    FullMetric,
+    Partition,
+    Segmenter,
+    SquaredFrobenius,
+)
+from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from metriclearn.indices import partition_loss
 from metriclearn.problem.named_segments import NamedPartition
@@ -102,6 +111,27 @@ def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:
     truth = Partition.from_runs(TRUTH)
     found = [Partition(ends=ends) for ends in vote.predict_change_points(new)]
     assert np.mean([partition_loss(one, truth) for one in found]) < 0.5
+
+
+@pytest.mark.filterwarnings("ignore:recordings held out are segmented with a loss of")
+def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
+    """Two columns share a large noise, and only their difference changes: a full metric sees it."""
+
+    def shared() -> list[np.ndarray]:
+        step = np.outer(TRUTH == 1, [2.0, 0.0])
+        return [x + step + 6.0 * RNG.normal(size=(90, 1)) for x in noisy(0.0)]
+
+    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1))
+    X, new, losses = shared(), shared(), []
+    for learners in ([TunedSegmenter()], [learner, learner]):
+        model = MetricAlone(learners).fit(X, [TRUTH] * 4)
+        table = model.segmenter_.cross_fit_
+        assert set(table.families) == {"scaled", "own scale", "windows, own scale"}
+        assert len(table.members) == 3 * len(learners)
+        found = [Partition(ends=ends) for ends in model.predict_change_points(new)]
+        truth = Partition.from_runs(TRUTH)
+        losses.append(np.mean([partition_loss(one, truth) for one in found]))
+    assert losses[1] < losses[0]
 
 
 def test_text_tiling_cuts_at_the_deepest_valleys() -> None:
@@ -333,6 +363,38 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: Path) -> None:
+    options = ("only=routines", "refit=[one_segment,euclidean]", "pictures=false")
+    results = results_of(tmp_path, "experiment=league", *options)
+    committed = read_results(Path(CONFIGS).parent / "docs/results/league.json")
+    found, before = (
+        {
+            row["method"]: row["values"]
+            for row in one["rows"]
+            if row["table"] == "routines" and row["measure"] == "partition_loss"
+        }
+        for one in (results, committed)
+    )
+    assert found == {name: before[name] for name in found}
+    assert {"one segment", "euclidean", "ours", "MS-TCN"} <= set(found)
+    assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
+    assert "Rows of an earlier run" in results["protocol"]
+    with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
+        League(configuration("experiment=league", "refit=[cats]")).methods()
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_a_method_whose_package_is_missing_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    options = ["experiment=league", "tiny=true", "only=routines", "pictures=false"]
+    every = configuration(*options).methods
+    options += [f"methods.{name}=null" for name in every if name not in ("one_segment", "ms_tcn")]
+    results = results_of(tmp_path, *options, "methods.ms_tcn.needs=no_such_package")
+    assert {row["method"] for row in results["rows"]} == {"one segment"}
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "Left out: MS-TCN (No module named 'no_such_package')." in text
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
 def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
     member = "{one:[{_target_:metriclearn.ChangePointMetricLearner}]}"
     options = ("tiny=true", "pictures=false", f"+methods.ours.estimator.members={member}")
@@ -346,7 +408,7 @@ def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
     assert {len(row["units"]) for row in rows.values()} == {4}
     named = {method for name, method in rows if name == "routines"}
     assert named - {m for name, m in rows if name == "bees"} == {
-        method for method in named if method.endswith("Viterbi")
+        method for method in named if method.endswith(("Viterbi", "MS-TCN", "ASFormer"))
     }
     assert rows["bees", "ours"]["fit_seconds"] > 0
     assert {row["table"] for row in results["rows"] if row["measure"] == "names_right"} == {

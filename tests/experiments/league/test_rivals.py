@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from experiments.rivals.asformer import SegmentationTransformer, attention
 from experiments.rivals.boundaries import (
     ArcCurve,
     BoundaryClassifier,
     OrdinalDiscriminants,
     best_boundaries,
 )
+from experiments.rivals.convolutions import RandomConvolutions
 from experiments.rivals.mode_filter import ModeFilter, most_frequent
 from experiments.rivals.ms_tcn import MultiStageNetwork
 from experiments.rivals.random_field import ConditionalRandomField
@@ -36,7 +38,11 @@ def noisy(seed: int, step: float = 2.0) -> list[np.ndarray]:
     return [random.normal(size=(90, 2)) + levels for _ in range(4)]
 
 
-NEEDED = {ConditionalRandomField: "pycrfsuite", MultiStageNetwork: "torch"}
+NEEDED = {
+    ConditionalRandomField: "pycrfsuite",
+    MultiStageNetwork: "torch",
+    SegmentationTransformer: "torch",
+}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +50,7 @@ NEEDED = {ConditionalRandomField: "pycrfsuite", MultiStageNetwork: "torch"}
     [
         ConditionalRandomField(),
         MultiStageNetwork(n_rounds=40),
+        SegmentationTransformer(n_rounds=60),
         ModeFilter(Posteriors(LogisticRegression(), 1, n_folds=2)),
         WindowClassifier(LogisticRegression()),
         WindowClassifier(thin=True),
@@ -59,13 +66,59 @@ def test_names_are_found(model: Any) -> None:
     ]
 
 
-def test_the_same_seed_trains_the_same_network() -> None:
+@pytest.mark.parametrize("kind", [MultiStageNetwork, SegmentationTransformer])
+def test_the_same_seed_trains_the_same_network(kind: Any) -> None:
     pytest.importorskip("torch")
     scores = [
-        MultiStageNetwork(n_rounds=2).fit(noisy(0), [TRUTH] * 4).stages_.state_dict()["0.2.bias"]
+        kind(n_rounds=2).fit(noisy(0), [TRUTH] * 4).network_.state_dict()["0.2.bias"]
         for _ in range(2)
     ]
     assert scores[0].tolist() == scores[1].tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 5, 70, 101])
+@pytest.mark.parametrize("width", [1, 2, 8, 64])
+def test_attention_in_blocks_is_that_of_every_window(width: int, rows: int) -> None:
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(width)
+    query, key, value = (random.normal(size=(count, rows)) for count in (4, 4, 3))
+    inputs = [torch.from_numpy(one)[None] for one in (query, key, value)]
+    found = attention(*inputs, width)[0].numpy()
+    for t in range(rows):
+        seen = np.arange(max(t - width // 2, 0), min(t - width // 2 + width, rows))
+        weights = np.exp(query[:, t] @ key[:, seen] / 2)
+        expected = value[:, seen] @ (weights / weights.sum())
+        np.testing.assert_allclose(found[:, t], expected, atol=1e-12)
+
+
+def test_convolutions_tell_rhythms_apart() -> None:
+    pytest.importorskip("pyts")
+
+    def rhythms(seed: int) -> list[np.ndarray]:
+        random = np.random.default_rng(seed)
+        phase = np.cumsum(np.where(TRUTH == "b", 1.5, 0.5))
+        return [np.sin(phase[:, None]) + 0.3 * random.normal(size=(90, 1)) for _ in range(4)]
+
+    model = WindowClassifier(LogisticRegression(), features=RandomConvolutions(50))
+    found = model.fit(rhythms(0), [TRUTH] * 4).predict(rhythms(1))
+    assert min(np.mean(labels == TRUTH) for labels in found) > 0.9
+
+
+def test_convolutions_are_those_of_the_window_around_each_row() -> None:
+    rocket = pytest.importorskip("pyts.transformation").ROCKET
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = RandomConvolutions(8).fit([3, 15], 2)
+    assert model.widths_ == [11, 15]
+    rows = model.transform(X)
+    assert rows.shape == (40, 2 + 2 * 8)
+    np.testing.assert_array_equal(rows[:, :2], X.astype(np.float32))
+    last = model.kernels_[1][1]
+    assert isinstance(last, rocket)
+    for t in (0, 20, 39):
+        window = X[np.clip(np.arange(t - 7, t + 8), 0, 39), 1]
+        np.testing.assert_allclose(rows[t, -4:], last.transform(window[None])[0], rtol=1e-6)
+    again = RandomConvolutions(8).fit([3, 15], 2).transform(X)
+    np.testing.assert_array_equal(rows, again)
 
 
 def test_a_mode_filter_smooths_by_groups_left_out() -> None:

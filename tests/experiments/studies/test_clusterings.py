@@ -79,17 +79,6 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
     assert str(rescaled.choices["given"]) == "shrinkage = 0.5"
 
 
-def test_features_that_never_vary_in_training_get_no_weight(tmp_path: Path) -> None:
-    table = load_dataset("iris")
-    padded = LabeledTable("iris", np.c_[table.X, np.zeros(150)], table.y, ["x"] * 5)
-    method = Method("rca", RelevantComponents(contiguous=False))
-    (result,), (plain,) = (outcomes([method], tiny_case(t), tmp_path) for t in (padded, table))
-    components = result.models["given"].components_
-    assert components.shape == (4, 5)
-    np.testing.assert_array_equal(components[:, 4], 0.0)
-    assert losses(result) == losses(plain)
-
-
 class Nothing(Euclidean):
     def fit(self, X: Any, y: Any = None) -> "Nothing":
         self.components_ = np.zeros((0, 4))

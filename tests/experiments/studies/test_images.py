@@ -126,21 +126,6 @@ def test_methods_train_and_are_scored(
     assert words in words_of(outcome)
 
 
-def test_candidates_are_chosen_on_held_out_training_images(
-    everything: Pictures, tmp_path: Path
-) -> None:
-    candidates = [{"scale": scale} for scale in (1e-6, 1.0, 300.0)]
-    outcome = outcome_of(Method("e", EuclideanSimilarity(), candidates), everything, tmp_path)
-    choice = outcome.choices["given"]
-    train, _ = split(everything, 4, None, 0)
-    fitted, rest = train.select([0, 1]), train.select([2, 3])
-    model = EuclideanSimilarity(**choice.parameters).fit(fitted.nodes, fitted.labels)
-    losses = image_scores(model, rest.nodes, [[labels] for labels in rest.labels])
-    assert len(choice.losses) == 4  # every training image is held out once
-    np.testing.assert_allclose(choice.losses[:2], losses["partition_loss"])
-    assert f"scale = {choice.parameters['scale']}" in words_of(outcome)
-
-
 def write_images(folder: Path, places: range) -> None:
     """Disks as the Weizmann horses come: a folder of images and one of masks."""
     pixels, maps = (some[places.start :] for some in images(places.stop))

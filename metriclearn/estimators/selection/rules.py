@@ -1,0 +1,184 @@
+"""Rules for penalties: how a candidate of a cross-fit gets the penalty with which it predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
+from metriclearn.estimators.reading.given import Given, is_whole
+from metriclearn.oracles.matched_penalty import matched_penalty
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.partial_labels import PartialPartition, labeled_part
+from metriclearn.problem.partition import Partition
+
+# Each model predicts at these multiples of its tuned penalty, because few recordings do not
+# determine the penalty well.
+MULTIPLES = (0.5, 1.0, 2.0)
+# With few labels, neither the tuned penalty nor the labeled rate is to be trusted alone.
+_TOWARDS = 0.0, 0.5, 1.0
+LEFT_OUT, TRAINING = "recordings left out", "training recordings"
+
+
+class Rule(NamedTuple):
+    """How a candidate gets its penalty.
+
+    Attributes
+    ----------
+    tuned_on : str or None
+        The recordings with the least mean loss: those that the member was fitted to, or those that
+        were left out. None keeps the penalty that was learned.
+    unit : None or "variance"
+        The unit of the penalty.
+    multiple : float
+        A factor of the tuned penalty.
+    towards : float
+        With partial labels, how far to go, from 0 to 1 and in logarithms, from the tuned penalty to
+        the one that finds as many boundaries in unlabeled rows as labels let us expect, see
+        :class:`~metriclearn.estimators.penalties.boundary_rate.BoundaryRate`.
+    """
+
+    tuned_on: str | None = None
+    unit: str | None = None
+    multiple: float = 1.0
+    towards: float = 0.0
+
+    def __str__(self) -> str:
+        if self.tuned_on is None:
+            return "penalty as learned"
+        factor = "" if self.multiple == 1.0 else f", times {self.multiple:g}"
+        unit = "" if self.unit is None else " in units of each sequence's variance"
+        if self.towards == 1.0:
+            return f"penalty by the labeled rate{unit}{factor}"
+        rate = " and by the labeled rate" if self.towards else ""
+        return f"penalty tuned on {self.tuned_on}{rate}{unit}{factor}"
+
+    def penalty(self, found: Penalties) -> float:
+        """Return the penalty by this rule."""
+        if not self.towards:
+            return self.multiple * found.tuned
+        return self.multiple * found.tuned ** (1.0 - self.towards) * found.matched**self.towards
+
+
+@dataclass(frozen=True, eq=False)
+class Penalties:
+    """Penalties that suit recordings, each computed when it is first asked for.
+
+    Attributes
+    ----------
+    posed : callable () -> (forms, truths)
+        Makes the forms of the recordings, and their labels.
+    min_size : int
+        Smallest number of samples in a segment.
+    length : float, optional
+        The usual number of rows of a segment, if it was stated.
+    """
+
+    posed: Callable[[], tuple[list[Any], list[Any]]]
+    min_size: int
+    length: float | None = None
+
+    @cached_property
+    def tuned(self) -> float:
+        """The penalty of the least mean loss."""
+        return best_penalty(*self.posed(), min_size=self.min_size)[0]
+
+    @cached_property
+    def matched(self) -> float:
+        """The penalty that finds as many boundaries in unlabeled rows as labels let us expect.
+
+        If all rows are labeled, or labels tell no rate, it is the tuned one.
+        """
+        forms, truths = self.posed()
+        hidden = [~labeled_part(truth).known[:-1] for truth in truths]
+        n = sum(np.count_nonzero(some[1:]) for some in hidden)
+        if not n or (rate := BoundaryRate.of(truths, self.length)) is None:
+            return self.tuned
+        expected = n * rate.quantile(0.5)
+        return matched_penalty(forms, hidden, expected, self.min_size) or self.tuned
+
+
+# The rules of member m of a cross-fit.
+Rules = Callable[[Any, int], Sequence[Rule]]
+
+
+def how_far(given: Given) -> tuple[float, ...]:
+    """Return how far penalties go from the tuned ones to those by the labeled rate.
+
+    They stay where all used recordings are labeled as a whole, or labels tell no rate. They go all
+    the way where labels allow a boundary at every position, so that no penalty is too small.
+    """
+    known = [given.truths[i] for i in given.used]
+    told = BoundaryRate.of(known, given.segment_length) is not None
+    if not told or all(map(is_whole, known)):
+        return (0.0,)
+    finest = [Partition(ends=np.arange(1, truth.n_samples + 1)) for truth in known]
+    free = all(
+        isinstance(truth, PartialPartition) and truth.allows(one)
+        for truth, one in zip(known, finest)
+    )
+    return (1.0,) if free else _TOWARDS
+
+
+def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules:
+    """Return the rules of a consensus: half, once and twice the penalty tuned on what is left out.
+
+    With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
+    and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
+    tuned in each unit, and in the unit of the data only if names were learned.
+    """
+
+    def rules(table: Any, m: int) -> list[Rule]:
+        if not table.has_choice(m):
+            return [Rule()]
+        found = []
+        for unit in units if table.scores[m][0].classes is None else (None,):
+            penalties = table.penalties(m, unit)
+            if not penalties.tuned:
+                found.append(Rule(LEFT_OUT, unit))
+            elif any(towards) and penalties.matched != penalties.tuned:
+                found += [Rule(LEFT_OUT, unit, towards=part) for part in towards]
+            else:
+                found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
+        return found
+
+    return rules
+
+
+def rules_alone(towards: Sequence[float]) -> Rules:
+    """Return the rules of models that are fitted to all recordings alone: the penalty as learned.
+
+    If labels allow a boundary everywhere, it is the one by the labeled rate.
+    """
+
+    def rules(table: Any, m: int) -> list[Rule]:
+        free = tuple(towards) == (1.0,) and table.scores[m][-1].has_choice
+        return [Rule(TRAINING, towards=1.0) if free else Rule()]
+
+    return rules
+
+
+def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules:
+    """Return the rules of a choice: a penalty tuned on training recordings, or as learned.
+
+    A penalty that was learned from every few rows is too small for all rows. With partial labels,
+    tuned penalties go halfway to those by the labeled rate. If labels allow a boundary everywhere,
+    they go all the way, and no penalty is left as learned.
+    """
+    part = towards[len(towards) // 2]
+
+    def rules(table: Any, m: int) -> list[Rule]:
+        if not table.has_choice(m):
+            return [Rule()]
+        named = table.scores[m][0].classes is not None
+        usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
+        learned = [Rule()] if usable and part < 1.0 else []
+        units_ = (None,) if named or "variance" not in units else ("variance", None)
+        *first, last = (Rule(TRAINING, unit, towards=part) for unit in units_)
+        return [*first, *learned, last]
+
+    return rules

@@ -1,0 +1,373 @@
+"""What learners refuse to fit, to predict or to follow: a call, and a part of its one sentence."""
+
+import copy
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import metriclearn as ml
+from metriclearn import baselines
+from metriclearn.baselines import TunedSegmenter
+from metriclearn.datasets import make_change_points
+from metriclearn.estimators import Viterbi
+from metriclearn.estimators.penalties.interval_regression import IntervalRegression
+from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
+from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE
+from tests.estimators.test_inputs import assert_refused
+
+INF, NAN = np.inf, np.nan
+RNG = np.random.default_rng(0)
+DATA = make_change_points(5, 120, 6, 2, (3, 5), random_state=0)
+X, Y = DATA.sequences, DATA.labels
+Rows = list[tuple[Callable[[], Any], str]]
+
+
+def first(array: Any, labels: Any = None) -> tuple[list[Any], list[Any]]:
+    """The data and labels, the first of which are others."""
+    return [array, *X[1:]], Y if labels is None else [labels, *Y[1:]]
+
+
+def of(kind: type, *data: Any, **parameters: Any) -> Callable[[], Any]:
+    """Make and fit a learner."""
+    return lambda: kind(**{"verbose": False, **parameters}).fit(*(data or (X, Y)))
+
+
+METRIC = partial(of, ml.ChangePointMetricLearner)
+UNKNOWN = [np.full(120, -1)] * 5
+LEARNERS: Rows = [
+    (METRIC(min_size=200), "needs labeled segments of at least min_size=200 samples, but"),
+    (METRIC(metric=ml.FullMetric()), "L1 needs a Diag.* use the Trace"),
+    (METRIC(*first(X[0][:-1])), "got 120 labels for the 119 samples of data set 0"),
+    (METRIC(*first(X[0][:1], Y[0][:1])), "at least 2 samples in .*data set 0"),
+    (METRIC(X, UNKNOWN), "all labels of all data sets are unknown"),
+    (METRIC([x * 1e-320 for x in X], Y), r"deviations of at least 1e-300, got .*e-3\d\d;"),
+    (METRIC([x * 0.0 for x in X], Y), r"all 6 are constant in each, of 600 sample\(s\) tog"),
+    (METRIC(None), "ChangePointMetricLearner needs data, got none; pass X, such as a list"),
+    (lambda: ml.ChangePointMetricLearner().fit(), "needs data, got none; pass X"),
+    (METRIC(X), "ChangePointMetricLearner requires y to be passed"),
+    (of(ml.WhitenedMetricLearner, X), "WhitenedMetricLearner requires y to be passed"),
+    (
+        lambda: ml.WhitenedMetricLearner().fit(X, Y, weights=[1, 2]),
+        "WhitenedMetricLearner needs X, y, .* of fit, got weights",
+    ),
+    *(
+        (lambda one=one: one.fit(X, Y, groups=[0]), f"{type(one).__name__} needs X, y as .* groups")
+        for one in (TunedSegmenter(), baselines.MetricKMeans())
+    ),
+    (lambda: TunedSegmenter().fit(X, UNKNOWN), "TunedSegmenter needs labels, but all labels of"),
+]
+
+
+@cache
+def fitted() -> ml.ChangePointMetricLearner:
+    return METRIC()()
+
+
+def copied(**changes: Any) -> Any:
+    """The fitted learner with other attributes."""
+    other = copy.copy(fitted())
+    vars(other).update(changes)
+    return other
+
+
+GAP = np.where(np.arange(720).reshape(120, 6) == 45, NAN, X[0])
+USES: Rows = [
+    (
+        lambda: fitted().predict_change_points(X[0][:, :5]),
+        "has 5 features, but .* expecting 6 feat",
+    ),
+    (lambda: fitted().transform(GAP), "got NaN at row 7, feature 3"),
+    (
+        lambda: fitted().score(X[0], Y[0][:119]),
+        "got 119 labels for the 120 samples of the data set",
+    ),
+    (lambda: fitted().pair_distance(np.full((1, 2, 6), NAN)), "finite"),
+    (
+        lambda: copied(min_size=50).predict(X[0], 3),
+        "n_segments from 1 to 2 for the 120 samples of data set 0",
+    ),
+    (
+        lambda: copied(min_size=50).predict(X[0][:10], 2),
+        "n_segments from 1 to 1 for the 10 samples of data set 0",
+    ),
+    *(
+        (lambda count=count: fitted().predict(X, n_segments=count), words)
+        for count, words in [
+            (121, "n_segments from 1 to 120 for the 120 samples of data set 0, got 121"),
+            ([3, 3, -1, 3, 3], "n_segments from 1 to 120 .* of data set 2, got -1"),
+            (2.7, "needs a whole n_segments from 1 to 120 .* got 2.7"),
+            ("three", "needs a whole n_segments from 1 to 120 .* got .three."),
+            ([3, 3], "one n_segments for each of the 5 data sets, or one for all, got 2"),
+            ([3, 3, [2, 3], 3, 3], r"n_segments from 1 to 120 .* of data set 2, got \[2, 3\]"),
+            ({0: 3}, "needs a whole n_segments from 1 to 120 .* got {0: 3}"),
+        ]
+    ),
+    *(
+        (lambda one=one: fitted().fit_states(X, [one[0]] * 5, **one[1]), words)
+        for one, words in [
+            ((Y[0], {"named": "yes"}), "needs named=True or False, got 'yes'"),
+            ((Y[0], {"metric": "full"}), "needs a metric such as ClusteringMetricLearner"),
+            ((np.zeros(120), {"named": False}), "two segments to learn the penalty of a state"),
+            ((UNKNOWN[0], {}), "needs labels of states, but all labels are unknown"),
+        ]
+    ),
+]
+NAMES = [np.where(y % 2, "walk", "sit") for y in Y]
+NAMED = partial(of, ml.NamedSegmentLearner)
+MIXED = [np.array([1, "a"] * 60, dtype=object)] * 5
+BARE = [ml.Partition.from_runs(y) for y in Y]
+ONE = [np.zeros(120, dtype=int)] * 5
+NAMING: Rows = [
+    *(
+        (lambda kind=kind, y=y: kind().fit(X, y), f"{kind.__name__} needs labels of {words}")
+        for kind in (ml.NamedSegmentLearner, Viterbi)
+        for y, words in ((BARE, "samples, whose values are names"), (MIXED, "one type"))
+    ),
+    (lambda: Viterbi().fit(X, ONE), "Viterbi needs two names and more"),
+    (NAMED(X, ONE, emissions=ml.views.Posteriors()), "Posteriors needs .*two names"),
+    (NAMED(X, NAMES, None, [1, 2]), "NamedSegmentLearner.*groups"),
+    (
+        lambda: Viterbi(ml.views.OwnScale()).fit(X, NAMES),
+        "Viterbi needs a view with a column for each of 2",
+    ),
+    (NAMED(X, NAMES, solver=ml.solvers.CuttingPlane()), "NamedSegmentLearner needs BundleDual"),
+    *(
+        (lambda names=names: Viterbi(None, classes=names).fit(X, NAMES), "sorted classes, each on")
+        for names in (["walk", "sit"], ["sit", "walk", "walk"], [None, "sit"], [["sit"], []])
+    ),
+    (lambda: Viterbi(None).fit(X, NAMES), "pass classes, the names of all columns"),
+]
+MEMBERS = {"diagonal": [ml.ChangePointMetricLearner()], "euclidean": [TunedSegmenter()]}
+MODEL = TunedSegmenter()
+DOOR = partial(of, ml.Segmenter)
+KNOWN = [np.where(np.char.equal(y, "sit"), *pair) for y, pair in zip(NAMES, [(1, 2)] * 3)]
+TWO_TYPES = [*KNOWN, *(one.astype(str) for one in KNOWN[:2])]
+GAPPED = [np.where(RNG.random((120, 1)) < 0.1, NAN, x) for x in X]
+BOUNDARIES = ml.FeaturePenalty((ml.views.BoundaryFeatures(),))
+SEGMENTER: Rows = [
+    (DOOR(X, BARE, members=MEMBERS, names=True), "needs labels of samples, whose values are names"),
+    (DOOR(X, TWO_TYPES, names=True), "labels of one type"),
+    (DOOR([0 * x for x in X], Y), "Segmenter needs features that vary within some data set"),
+    *(
+        (DOOR(X[:2], [None, None], members=some), "Segmenter needs labels, but all labels of all")
+        for some in (None, MEMBERS)
+    ),
+    *(
+        (DOOR(X, Y, groups, members=MEMBERS, combine="best"), words)
+        for groups, words in [
+            ([1, 2], "a list of sequences, one group for each"),
+            ([None, 1, 2, 3, 4], "a number for each of 5 sequence.s., none of them"),
+            (np.ones((5, 2)), "needs groups=.…. with a name or a number for each"),
+            (3, "needs groups=.…. with a name or a number for each of 5"),
+        ]
+    ),
+    *(
+        (DOOR(X, Y, members=MEMBERS, view=view), words)
+        for one in (ml.views.ExpectedBoundaries(), ml.views.Whiten(), ml.views.Posteriors())
+        for view, words in (
+            (one, "needs a view that is not fitted to labels"),
+            (ml.views.Chain([one]), "learns from labels and needs y as Labels"),
+        )
+    ),
+    *(
+        (
+            DOOR(GAPPED, Y, members=members, view=ml.views.LeaveOut()),
+            r"read every row alone .*views\.Fill\(\)",
+        )
+        for members in [
+            ml.NamedSegmentLearner(),
+            ml.NamedSegmentLearner(emissions=ml.views.Posteriors(context=2)),
+            ml.ChangePointMetricLearner(penalty=BOUNDARIES),
+            {"names": [ml.NamedSegmentLearner()]},
+        ]
+    ),
+    (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
+    *(
+        (
+            DOOR(X[0], ml.PartialPartition(120, regions=[(15, 25, kind)])),
+            "needs rows whose segments are known, .* label",
+        )
+        for kind in (EXACTLY_ONE, AT_LEAST_ONE)
+    ),
+    *(
+        (
+            lambda members=members, folds=folds: ml.Segmenter.of_models(members, X, Y, folds),
+            f"Segmenter needs .*{words}",
+        )
+        for members, folds, words in [
+            ({}, [[0]], "members as a mapping of families to lists"),
+            ({"a": [[MODEL]]}, [[0], [1]], "a model for each of the 2 folds in left_out"),
+            (
+                {"a": [[MODEL] * 2, [MODEL]]},
+                [[0]],
+                "for all members or for none one of all recordings, got members of 1 and 2 models",
+            ),
+            ({"a": [[MODEL]]}, [[0, 0]], "from 0 to 4 and each at most once"),
+            ({"a": [[MODEL]]}, [[5]], "from 0 to 4 and each at most once"),
+            ({"a": [[MODEL]]}, 3, "from 0 to 4 and each at most once"),
+        ]
+    ),
+]
+IRIS, SPECIES = load_iris(return_X_y=True)
+CLUSTERS = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
+CROSSED = np.array([[1.0], [-1], [2], [-2]])
+TOWARD = ml.estimators.WhitenedClusteringLearner(toward=1.0)
+
+
+@cache
+def table() -> ml.Clusterer:
+    return ml.Clusterer(CLUSTERS, n_folds=2, verbose=False).fit(IRIS[::2], SPECIES[::2])
+
+
+CLUSTERER: Rows = [
+    *(
+        (lambda data=data: ml.Clusterer(CLUSTERS).fit(*data), f"Clusterer needs .*{words}")
+        for data, words in [
+            ((IRIS, SPECIES[:10]), "one label for each of the 150 samples, got 10"),
+            (([IRIS, IRIS], [SPECIES]), "labels for each of the 2 data sets, got 1"),
+            (([IRIS], [SPECIES]), "in two groups and more"),
+            ((np.ma.array(IRIS, mask=IRIS > 7), SPECIES), "a rectangular array of real numbers"),
+            ((1e200 * IRIS, SPECIES), "squared distances below 1e300"),
+            ((IRIS, np.arange(150)), "one sample for each of n_folds=5, got 1 sample"),
+        ]
+    ),
+    (
+        lambda: ml.Clusterer(CLUSTERS).fit(1e-320 * IRIS, SPECIES),
+        r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;",
+    ),
+    (
+        lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=np.arange(150) % 2),
+        "Clusterer needs a list of data sets for groups",
+    ),
+    (lambda: table().score(IRIS, SPECIES[:-1]), "needs one label for each sample"),
+    (
+        lambda: table().score(np.ones((4, 2)), [[1.0, 2.0], [3.0]] * 2),
+        "one hashable label per sample",
+    ),
+    *(
+        (lambda data=data: TOWARD.fit(*data), "whose means differ .* got none; pass another")
+        for data in [(CROSSED, [0, 0, 1, 1]), (IRIS, np.zeros(150))]  # up to rounding of means
+    ),
+    (
+        lambda: ml.ClusteringMetricLearner().fit([IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]),
+        r"within a factor of 1e\+09 of each other",
+    ),
+]
+
+
+def flags(x: np.ndarray) -> np.ndarray:
+    return np.append(x[:, 1], 0.0)[:, None]
+
+
+REGIONS = [ml.PartialPartition(120, regions=[(0, 40, EXACTLY_ONE)])] * 5
+CONSTANT = ml.views.SequenceFeatures(())
+
+
+@cache
+def penalty() -> ml.PenaltyLearner:
+    return ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, Y)
+
+
+PENALTIES: Rows = [
+    *(
+        (METRIC(penalty=penalty), words)
+        for penalty, words in [
+            (ml.FeaturePenalty((lambda x: x,)), r"row for every position 0 … T, got \(120, 6\)"),
+            (ml.FeaturePenalty((lambda x: [NAN],)), "finite numbers"),
+            (ml.FeaturePenalty((flags,), nonnegative=(True, True)), "one nonnegative for each"),
+            (ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)), "the same features"),
+        ]
+    ),
+    (
+        METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()),
+        "needs ChangePoints",
+    ),
+    *(
+        (
+            lambda y=y, weights=weights: IntervalRegression().fit(np.zeros((1, 1)), y, weights),
+            words,
+        )
+        for y, weights, words in [
+            ([[1.0, 0.0]], None, "low <= high"),
+            ([[NAN, 0]], None, "got NaN at row 0, feature 0 of y"),
+            ([0.0], None, "got 1 dimension.* in y"),
+            ([[-INF, INF]], None, "finite end"),
+            ([[0.0, 1.0]], [-1.0], "one finite nonnegative number for each of the 1"),
+        ]
+    ),
+    (lambda: ml.PenaltyLearner().fit(X, [ml.PartialPartition(120)] * 5), "annotate changes, too"),
+    (lambda: penalty().predict(np.zeros((5, 2))), "expecting 6 features"),
+    *(
+        (
+            lambda more=more: ml.PenaltyLearner().fit(X, Y, penalty().paths_[1:] + more),
+            "one path for each of the",
+        )
+        for more in ([], [ml.oracles.segmentation_path(np.zeros((9, 1)))])
+    ),
+    *(
+        (
+            lambda unit=unit, kind=kind: kind().fit([unit * x for x in X], REGIONS),
+            r"between 1e-100 and 1e\+100, whose",
+        )
+        for unit in (1e-200, 1e200)
+        for kind in (ml.PenaltyLearner, BayesianCriterion)
+    ),
+]
+SUGGESTIONS: Rows = [
+    (lambda: ml.suggest(X, [[-1, -1]] * 5, length=20), "suggest.*one label per sample"),
+    (lambda: ml.suggest(X, [[-1] * 120], length=20), "suggest.*5 data set"),
+]
+POSITIONS = ml.FeaturePenalty((ml.views.BoundaryFeatures((5,)),))
+STREAMS: Rows = [
+    *(
+        (lambda at=at: copied(score_=fitted().score_.at(*at)).stream(), words)
+        for at, words in [
+            ([None], "tune_penalty, or fit with n_segments=None"),
+            ([1.0, "variance"], "tune_penalty without unit"),
+        ]
+    ),
+    (
+        lambda: copied(oracle=ml.oracles.SummedArea()).stream(),
+        r"ChangePoints\(\) or None as oracle",
+    ),
+    (lambda: METRIC(penalty=POSITIONS)().stream(), r"reach tells, got Bound.*unit=.data"),
+    (
+        lambda: ml.PenaltyLearner().fit(X, Y).stream(),
+        "one penalty, such as ChangePointMetricLearner",
+    ),
+    (lambda: copied(min_size=50).stream(max_delay=99), "max_delay of at least twice min_size=50"),
+    (lambda: fitted().stream(max_delay=3), "max_delay"),
+    (
+        lambda: NAMED(X, NAMES, emissions=ml.views.Neighbors(1), transitions=True)().stream(),
+        "NamedSegmentLearner needs transitions=False for a stream, as its search has no state",
+    ),
+]
+
+ROWS = {
+    "learner": LEARNERS,
+    "use": USES,
+    "names": NAMING,
+    "segmenter": SEGMENTER,
+    "clusterer": CLUSTERER,
+    "penalty": PENALTIES,
+    "suggestion": SUGGESTIONS,
+    "stream": STREAMS,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        pytest.param(*row, id=f"{room} {i}: {row[1]}")
+        for room, rows in ROWS.items()
+        for i, row in enumerate(rows)
+    ],
+)
+def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
+    with assert_refused(sentence, (ValueError, TypeError)):
+        call()
