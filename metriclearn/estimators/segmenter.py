@@ -545,7 +545,7 @@ class Segmenter(AgreementSegmenter):
         given = given._replace(segment_length=made._usual_rows)
         keep_features(made, given.data)
         table = CrossFit.of_models(cls.__name__, members, given, left_out)
-        made._combine(table.with_rules(made._rules(given)))
+        made._combine(table.with_rules(made._rules(given, table.parts)))
         made._know_training(given)
         made._name_rows(given)
         return made

@@ -166,8 +166,7 @@ class KnownRows:
             if not known.all() and self._n_known == self.count:
                 note(
                     f"Row {self.count + int(np.argmin(known)) + 1} of {self.who} has missing "
-                    f"values; such rows are left out; {_REMEDY}.",
-                    stacklevel=2,
+                    f"values; such rows are left out; {_REMEDY}."
                 )
             self._places += (self.count + np.flatnonzero(known)).tolist()
             self.count, self._n_known = self.count + len(rows), self._n_known + int(known.sum())

@@ -329,8 +329,7 @@ def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> f
         note(
             f"There are holes between the times of {', '.join(broken[:5])}; the page shows rows "
             "one after another, and counts seconds by rows; metriclearn segment gives the times of "
-            "the column.",
-            stacklevel=3,
+            "the column."
         )
     found = rate_of(list(read.values()), time)
     return earlier if earlier and abs(found / earlier - 1.0) < _SAME else found
