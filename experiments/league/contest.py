@@ -388,9 +388,9 @@ def rows_of(
 ) -> list[Row]:
     """Return the rows of some methods whose test units are those of other results."""
     units = {
-        (row["table"], row["measure"]): row["units"]
+        row["table"]: row["units"]
         for row in target["rows"]
-        if row["method"] == "one segment"
+        if (row["method"], row["measure"]) == ("one segment", MEASURE)
     }
     rows = [row for row in source["rows"] if row["method"] in methods]
-    return [row for row in rows if units.get((row["table"], row["measure"])) == row["units"]]
+    return [row for row in rows if units.get(row["table"]) == row["units"]]
