@@ -162,8 +162,13 @@ class League(Comparison):
         """
         numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
         if earlier := self._earlier():
+            before = read_results(committed)
             fitted = [row for row in numbers["rows"] if row["method"] not in earlier]
-            numbers["rows"] = [*fitted, *rows_of(read_results(committed), numbers, earlier)]
+            numbers["rows"] = [*fitted, *rows_of(before, numbers, earlier)]
+            used = {(row["table"], row["measure"]) for row in numbers["rows"]}
+            used -= {(table["name"], table["measure"]) for table in numbers["tables"]}
+            more = [one for one in before["tables"] if (one["name"], one["measure"]) in used]
+            numbers["tables"] = [*numbers["tables"], *more]  # of measures that only others have
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
@@ -392,5 +397,10 @@ def rows_of(
         for row in target["rows"]
         if (row["method"], row["measure"]) == ("one segment", MEASURE)
     }
+    alike = {
+        (row["table"], row["method"])
+        for row in source["rows"]
+        if row["measure"] == MEASURE and units.get(row["table"]) == row["units"]
+    }  # names of a unit may be missing
     rows = [row for row in source["rows"] if row["method"] in methods]
-    return [row for row in rows if units.get(row["table"]) == row["units"]]
+    return [row for row in rows if (row["table"], row["method"]) in alike]

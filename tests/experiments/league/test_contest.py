@@ -26,6 +26,7 @@ from experiments.league.ranks import (
     ensembles_table,
     lost,
     mean_ranks,
+    metrics_table,
     on_other_units,
     ranks_table,
     short_table,
@@ -180,6 +181,20 @@ def test_ranks_and_tests_against_ours() -> None:
     results = {"tables": tables, "rows": rows}
     assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
+
+
+def test_kinds_of_metric_are_compared_with_the_identity_on_sets_that_have_all() -> None:
+    losses = {"euclidean": (3.0, 3.0), "ours/metric alone, full": (1.0, 1.0)}
+    losses |= {"ours/metric alone, identity": (2.0, 8.0, 5.0), "ours": (1.0, 1.0, 1.0)}
+    rows = [
+        {"table": f"set{i}", "measure": "partition_loss", "method": method, "mean": mean}
+        for method, means in losses.items()
+        for i, mean in enumerate(means)
+    ]
+    head, _, *lines = metrics_table({"rows": rows})
+    assert head == "| set | identity | full | Euclidean, one model |"
+    assert [line.split(" | ")[0] for line in lines[:-1]] == ["| set0", "| set1"]
+    assert lines[-1].endswith("| 1.00 | 0.25 | 0.75 |")  # √(1/2 · 1/8), √(3/2 · 3/8)
 
 
 def test_other_measures_are_compared_on_the_same_sets() -> None:
@@ -377,6 +392,8 @@ def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: P
     )
     assert found == {name: before[name] for name in found}
     assert {"one segment", "euclidean", "ours", "MS-TCN"} <= set(found)
+    named = {row["method"] for row in results["rows"] if row["measure"] == "names_right"}
+    assert {"ours", "MS-TCN"} <= named
     assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
     assert "Rows of an earlier run" in results["protocol"]
     with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
