@@ -514,7 +514,7 @@ def with_boundaries(
 
     Examples
     --------
-    >>> from metriclearn.datasets.annotations import with_boundaries
+    >>> from metriclearn.datasets import with_boundaries
     >>> with_boundaries([(0.0, 3.0, "a")], [2.0, 3.0], 6.0)
     [(0.0, 2.0, 'a'), (2.0, 3.0, 'a'), (3.0, 4.0, 'unknown')]
     """

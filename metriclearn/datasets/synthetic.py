@@ -18,7 +18,7 @@ class SyntheticSequences(LabeledSequences):
 
     Parameters
     ----------
-    name, sequences, labels, groups, names, feature_names, starts
+    name, sequences, labels, groups, names, feature_names, starts, unlabeled
         As in :class:`LabeledSequences`.
     relevant : int array (n_relevant,)
         Sorted columns of the features that change at the labelled change-points.

@@ -250,7 +250,7 @@ def test_holes_count_for_times_but_not_for_the_rate() -> None:
         *(0.5, 2.5, 3, 3, 3.5, 5, 7)
     ]
     assert times.firsts(1.0).tolist() == [0, 2, 3]
-    with pytest.warns(UserWarning, match="Rows are 0.5 to 99 s apart by column 't', but count"):
+    with pytest.warns(UserWarning, match="Rows are 0.5 to 99 s apart by column 't', and models"):
         assert rate_of([times, read_times("b", [7.0])], "t") == 2
     with pytest.raises(ValueError, match="Files of one row have no rate in column 't'"):
         rate_of([read_times("b", [7.0])], "t")
