@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,7 +18,7 @@ _SMOOTHING, _LARGEST = 0.15, 16.0  # weight of the smoothing loss, and where it 
 
 
 @dataclass(eq=False, repr=False)
-class RowNetwork(RowNames):
+class RowNetwork(RowNames, ABC):
     """Base of networks of several stages, each of which predicts the names of all rows.
 
     The loss of a stage is the cross entropy plus 0.15 times the truncated squared difference of the
@@ -46,13 +47,13 @@ class RowNetwork(RowNames):
     learning_rate: float = 2e-3
     decay: float = 0.0
 
+    @abstractmethod
     def network(self, n_features: int, n_classes: int) -> Any:
         """Make a network with random weights."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outputs(self, network: Any, x: Any) -> list[Any]:
         """Compute the scores of the names after every stage, each (1, C, T), of rows (1, P, T)."""
-        raise NotImplementedError
 
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Train by Adam, one recording at a time."""
