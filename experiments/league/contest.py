@@ -66,7 +66,8 @@ class League(Comparison):
     in the configuration is a Python file with a class that has ``fit(X, y)`` and ``predict(X)``. If
     a file is given, this class is the only method, and the report compares it with the committed
     results. ``only`` names the sets that take part. ``refit`` names the methods that are fitted;
-    the rows of all others are taken from the committed results, if their test units are the same.
+    all other rows are taken from the committed results, those of sets that do not take part, too,
+    if the test units are the same.
     A method with the option ``needs`` is left out, with the reason, where this module cannot be
     imported.
     """
@@ -161,19 +162,18 @@ class League(Comparison):
         ``paired.md`` has the paired differences from ours, and from windows with extra trees.
         """
         numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
+        run, before = set(units_of(numbers)), dict[str, Any]()
         if earlier := self._earlier():
             before = read_results(committed)
-            fitted = [row for row in numbers["rows"] if row["method"] not in earlier]
-            numbers["rows"] = [*fitted, *rows_of(before, numbers, earlier)]
-            used = {(row["table"], row["measure"]) for row in numbers["rows"]}
-            used -= {(table["name"], table["measure"]) for table in numbers["tables"]}
-            more = [one for one in before["tables"] if (one["name"], one["measure"]) in used]
-            numbers["tables"] = [*numbers["tables"], *more]  # of measures that only others have
+            numbers = renewed(before, numbers)
+        others = [
+            name for name in units_of(numbers) if name not in run
+        ]  # sets that keep their rows
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
         facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
-        facts |= {"seeds": self.config.get("seeds"), "earlier": earlier}
+        facts |= {"seeds": self.config.get("seeds"), "earlier": earlier, "others": others}
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
         notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
@@ -189,12 +189,12 @@ class League(Comparison):
         text = "\n\n".join("\n".join(lines) for lines in pairs)
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
-        default: dict[str, Any] = {}
-        if OURS in earlier:
-            default = {KEY: read_results(committed).get(KEY)}
+        more: dict[str, Any] = {"sequences": before["sequences"] if others else len(names)}
+        if others or OURS in earlier:
+            more[KEY] = before.get(KEY)
         elif not self.config.tiny and is_there(numbers, OURS):
-            default = {KEY: self._default()}
-        return Story(protocol, shown, numbers, {"sequences": len(names), **default})
+            more[KEY] = self._default()
+        return Story(protocol, shown, numbers, more)
 
     def _earlier(self) -> list[str]:
         """Return the names of the methods that are not fitted again."""
@@ -392,11 +392,7 @@ def rows_of(
     source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
 ) -> list[Row]:
     """Return the rows of some methods whose test units are those of other results."""
-    units = {
-        row["table"]: row["units"]
-        for row in target["rows"]
-        if (row["method"], row["measure"]) == ("one segment", MEASURE)
-    }
+    units = units_of(target)
     alike = {
         (row["table"], row["method"])
         for row in source["rows"]
@@ -404,3 +400,25 @@ def rows_of(
     }  # names of a unit may be missing
     rows = [row for row in source["rows"] if row["method"] in methods]
     return [row for row in rows if (row["table"], row["method"]) in alike]
+
+
+def renewed(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Put new rows in the place of earlier ones. Other methods keep their rows of the same test
+    units. Sets that have no new rows keep theirs if no test unit of another set has changed."""
+    fitted = {(row["table"], row["method"]) for row in new["rows"]}
+    units, earlier_units = units_of(new), units_of(before)
+    rest = {row["method"] for row in before["rows"]}
+    kept = [r for r in rows_of(before, new, rest) if (r["table"], r["method"]) not in fitted]
+    if all(earlier_units.get(table) == names for table, names in units.items()):
+        kept += [row for row in before["rows"] if row["table"] not in units]
+    rows = [*new["rows"], *kept]
+    used = {(row["table"], row["measure"]) for row in rows}
+    found = {
+        (table["name"], table["measure"]): table for table in [*before["tables"], *new["tables"]]
+    }
+    return {**new, "tables": [one for key, one in found.items() if key in used], "rows": rows}
+
+
+def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the test units of each set."""
+    return {row["table"]: row["units"] for row in results["rows"] if row["measure"] == MEASURE}

@@ -396,6 +396,17 @@ def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: P
     assert {"ours", "MS-TCN"} <= named
     assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
     assert "Rows of an earlier run" in results["protocol"]
+    others = [
+        {
+            (r["table"], r["method"], r["measure"]): r
+            for r in one["rows"]
+            if r["table"] != "routines"
+        }
+        for one in (results, committed)
+    ]
+    assert others[0] == others[1]  # sets that do not take part
+    assert [t["name"] for t in results["tables"]] == [t["name"] for t in committed["tables"]]
+    assert results["sequences"] == committed["sequences"]
     with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
         League(configuration("experiment=league", "refit=[cats]")).methods()
 
