@@ -163,12 +163,11 @@ class League(Comparison):
         """
         numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
         run, before = set(units_of(numbers)), dict[str, Any]()
-        if earlier := self._earlier():
+        earlier = self._earlier()
+        if self.config.get("refit"):
             before = read_results(committed)
             numbers = renewed(before, numbers)
-        others = [
-            name for name in units_of(numbers) if name not in run
-        ]  # sets that keep their rows
+        others = [name for name in units_of(numbers) if name not in run]  # they keep their rows
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing

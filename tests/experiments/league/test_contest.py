@@ -395,7 +395,7 @@ def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: P
     named = {row["method"] for row in results["rows"] if row["measure"] == "names_right"}
     assert {"ours", "MS-TCN"} <= named
     assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
-    assert "Rows of an earlier run" in results["protocol"]
+    assert "Of an earlier run with the same data" in results["protocol"]
     others = [
         {
             (r["table"], r["method"], r["measure"]): r
