@@ -76,15 +76,21 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
 
     def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
-        """Return the name of every sample, (T,). Without names, return segment numbers."""
+        """Return the name of every sample, (T,). If labels are no names, return segment numbers."""
+        data, results = self.read_data(X), []
+        for rows, (_, found, ends) in zip(data.arrays, self.answers(data, n_segments, known)):
+            names = self._names_of(rows, found)
+            names = np.arange(len(ends)) if names is None else names
+            results.append(np.repeat(names, np.diff(ends, prepend=0)))
+        return data.as_passed(results)
 
-        def labels(form: ConsensusForm, found: Partition, ends: NDArray) -> NDArray:
-            sizes = np.diff(ends, prepend=0)
-            if isinstance(found, NamedPartition) and self.classes_ is not None:
-                return np.repeat(self.classes_[found.names], sizes)
-            return np.repeat(np.arange(len(ends)), sizes)
-
-        return self._of_each(X, n_segments, known, labels)
+    def _names_of(self, rows: NDArray, found: Partition) -> NDArray | None:
+        """Return the name of every segment: by the members, or else by the rows."""
+        if self.classes_ is not None and isinstance(found, NamedPartition):
+            return self.classes_[found.names]
+        if self.row_names_ is None:
+            return None
+        return self.row_names_.of(rows_of(self.view_, rows), found)
 
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the weighted mean of ‖M − N_j‖²_F over all models, for each recording.
@@ -209,9 +215,9 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
     @property
     def labels_(self) -> list[str]:
         """The names that :meth:`segments` may give, as texts; none if labels are not classes."""
-        if self.classes_ is not None:
-            return list(map(str, self.classes_))
-        return [] if self.row_names_ is None else list(self.row_names_.names)
+        if self.classes_ is None and self.row_names_ is None:
+            return []
+        return list(map(str, self.row_names_.names if self.classes_ is None else self.classes_))
 
     @property
     def rows_per_second(self) -> float:
@@ -279,14 +285,10 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         data = self.read_data(X)
         ((_, found, ends),) = self.answers(data, None)
         cuts = begins[np.append(0, ends)].tolist()
-        if isinstance(found, NamedPartition) and self.classes_ is not None:
-            names = list(map(str, self.classes_[found.names]))
-        elif self.row_names_ is not None:
-            names = self.row_names_.of(rows_of(self.view_, data.arrays[0]), found)
-        else:
+        if (names := self._names_of(data.arrays[0], found)) is None:
             return [(start, end, "") for start, end in pairwise(cuts)]
         segments: list[Segment] = []
-        for start, end, name in zip(cuts[:-1], cuts[1:], names):
+        for start, end, name in zip(cuts[:-1], cuts[1:], names.astype(str).tolist()):
             if segments and segments[-1][2] == name and not self.divides_equal_:
                 start = segments.pop()[0]
             segments.append((start, end, name))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn import Partition
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running import note, optional
 
@@ -67,4 +68,5 @@ class MetricSegmenter(BaseSegmenter):
 
     def _predict(self, X: NDArray) -> NDArray[np.int64]:
         """Segment number of every time point, (T,)."""
-        return self.segmenter_.predict(X)
+        ends = self.segmenter_.predict_change_points(X)
+        return Partition.from_change_points(ends).labels

@@ -192,8 +192,7 @@ class MetricSegmenter(MetricChangePointDetector):
 
     def _events(self, array: NDArray) -> pd.DataFrame:
         ends = self.segmenter_.predict_change_points(array)
-        named = getattr(self.segmenter_, "classes_", None) is not None
-        labels = self.segmenter_.predict(array)[ends - 1] if named else np.arange(len(ends))
+        labels = self.segmenter_.predict(array)[ends - 1]  # names, or numbers of segments
         return self._final_events([0, *ends.tolist()], labels)
 
 

@@ -4,6 +4,7 @@ import copy
 import threading
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -670,3 +671,26 @@ def test_labels_of_several_kinds_keep_their_names_where_rows_are_missing() -> No
     with pytest.warns(UserWarning, match="1 of .* rows have missing values"):
         segmenter.fit(X, [given, partial, ml.Partition.from_runs(y[2]).change_points])
     assert segmenter.classes_.tolist() == sorted(set(y[0]))
+
+
+def test_names_are_predicted_as_they_were_given_by_members_without_names_too(
+    tmp_path: Path,
+) -> None:
+    X, y = named_recordings(4, 0)
+    numbers = {name: 10 * i for i, name in enumerate(sorted(set(np.concatenate(y).tolist())))}
+    coded = [np.array([numbers[name] for name in one.tolist()]) for one in y]
+    segmenter = ml.Segmenter({"one": [ml.WhitenedMetricLearner()]}, n_folds=2, verbose=False)
+    for labels in (y, coded):
+        fitted = segmenter.fit(X, labels)
+        assert fitted.classes_ is None
+        for one in (fitted, ml.load(fitted.save(tmp_path / "model.npz"))):
+            found = one.predict(X)
+            right = np.mean([np.mean(a == b) for a, b in zip(found, labels)])
+            assert right > 0.8
+            assert all(a.dtype.kind == labels[0].dtype.kind for a in found)
+            ends = one.predict_change_points(X[0])
+            spelled = [
+                name for start, end, name in one.segments(X[0]) for _ in range(int(end - start))
+            ]
+            assert spelled == found[0].astype(str).tolist()
+            assert set(np.flatnonzero(found[0][1:] != found[0][:-1]) + 1) <= set(ends.tolist())

@@ -142,7 +142,7 @@ def live_segments(
             label = "" if found.names is None else str(found.names[i])
             if found.names is None and row_names is not None:
                 scores = np.concatenate(recent)
-                label = row_names.names[int(np.argmax(scores[: end - start].mean(axis=0)))]
+                label = str(row_names.names[int(np.argmax(scores[: end - start].mean(axis=0)))])
                 recent = [scores[end - start :]]
             if waiting is not None and (divides or not label or label != waiting[2]):
                 yield waiting

@@ -24,12 +24,12 @@ class RowNames:
 
     Attributes
     ----------
-    names : list of str (C,)
-        The sorted names.
+    names : array (C,)
+        The names as they were given, in the order of their texts.
     weights, intercepts : arrays (C, P) and (C,)
     """
 
-    names: list[str]
+    names: NDArray
     weights: NDArray[np.float64]
     intercepts: NDArray[np.float64]
 
@@ -58,9 +58,11 @@ class RowNames:
         """Learn from all labeled rows, in O(T P²) time. The label −1 means unknown."""
         given = [np.asarray(one) for one in labels]
         known = [one != -1 for one in given]
-        names = np.concatenate([one[k] for one, k in zip(given, known)]).astype(str)
-        written = sorted(set(names.tolist()))
-        alike = groupby(sorted(written, key=_spelled), _spelled)
+        classes = np.concatenate([one[k] for one, k in zip(given, known)])
+        written, first, texts = np.unique(
+            classes.astype(str), return_index=True, return_inverse=True
+        )
+        alike = groupby(sorted(written.tolist(), key=_spelled), _spelled)
         if twice := [spellings for _, of_one in alike if len(spellings := list(of_one)) > 1]:
             note(
                 f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
@@ -68,18 +70,18 @@ class RowNames:
             )
         scaled = StandardWindows.of(0, arrays)
         rows = np.vstack([scaled.transform(X)[k] for X, k in zip(arrays, known)])
-        weights, intercepts = discriminant(rows, names)
+        weights, intercepts = discriminant(rows, written[texts])
         weights = weights / scaled.deviation
-        return cls(written, weights, intercepts - weights @ scaled.mean)
+        return cls(classes[first], weights, intercepts - weights @ scaled.mean)
 
     def scores(self, X: NDArray) -> NDArray[np.float64]:
         """Compute the score of every name in every row, (T, C)."""
         return np.asarray(X, dtype=np.float64) @ self.weights.T + self.intercepts
 
-    def of(self, X: NDArray, found: Partition) -> list[str]:
-        """Return the name of every segment."""
+    def of(self, X: NDArray, found: Partition) -> NDArray:
+        """Return the name of every segment, as it was given."""
         means = found.pool(np.asarray(X, dtype=np.float64)) / found.sizes[:, None]
-        return [self.names[i] for i in np.argmax(self.scores(means), axis=1)]
+        return np.asarray(self.names)[np.argmax(self.scores(means), axis=1)]
 
 
 def _spelled(label: str) -> str:
