@@ -694,3 +694,17 @@ def test_names_are_predicted_as_they_were_given_by_members_without_names_too(
             ]
             assert spelled == found[0].astype(str).tolist()
             assert set(np.flatnonzero(found[0][1:] != found[0][:-1]) + 1) <= set(ends.tolist())
+
+
+@pytest.mark.parametrize("combine", ["consensus", "best"])
+def test_a_quiet_recording_is_not_cut_at_every_row_by_penalties_of_positions(combine: str) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 30)
+    noise = rng.normal(size=(8, 120, 3))
+    means = 4 * rng.normal(size=(8, 4, 3))
+    X = [np.exp(rng.uniform(-1.5, 1.5)) * (m[labels] + e) for m, e in zip(means, noise)]
+    learner = ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((np.std,)))
+    segmenter = ml.Segmenter({"one": [learner]}, combine=combine, n_folds=4, verbose=False)
+    ends = segmenter.fit(X, [labels] * 8).predict_change_points([X[0], *(0.01 * noise)])
+    assert ends[0].tolist() == [30, 60, 90, 120]
+    assert [len(one) for one in ends[1:]] == [1] * 8

@@ -129,14 +129,14 @@ def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Ru
 
     With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
     and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
-    tuned in each unit, and in the unit of the data only if names were learned.
+    tuned in each unit that :func:`_units` allows.
     """
 
     def rules(table: Any, m: int) -> list[Rule]:
         if not table.has_choice(m):
             return [Rule()]
         found = []
-        for unit in units if table.scores[m][0].classes is None else (None,):
+        for unit in _units(table.scores[m][0], units):
             penalties = table.penalties(m, unit)
             if not penalties.tuned:
                 found.append(Rule(LEFT_OUT, unit))
@@ -174,11 +174,21 @@ def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules
     def rules(table: Any, m: int) -> list[Rule]:
         if not table.has_choice(m):
             return [Rule()]
-        named = table.scores[m][0].classes is not None
         usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
         learned = [Rule()] if usable and part < 1.0 else []
-        units_ = (None,) if named or "variance" not in units else ("variance", None)
+        units_ = reversed(_units(table.scores[m][0], units))
         *first, last = (Rule(TRAINING, unit, towards=part) for unit in units_)
         return [*first, *learned, last]
 
     return rules
+
+
+def _units(score: Any, units: Sequence[str | None]) -> Sequence[str | None]:
+    """Return the units in which the penalty of a score may be tuned.
+
+    Scores of names, and penalties of positions, are in the unit of the data. Where a recording
+    varies little, they would outweigh a penalty in units of its variance, and every row would be a
+    segment.
+    """
+    alone = score.classes is not None or score.boundaries is not None
+    return (None,) if alone else units
