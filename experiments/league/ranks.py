@@ -29,6 +29,7 @@ _FAR = 0.8  # a loss below this share of another is clearly less
 LEAST = 6  # units of a set that counts for tests, as two signs of five cannot be below 5 %
 _OVER, _ALONE = "ours/over probabilities", "ours/metric alone, "
 RIVAL = "windows, extra trees, Viterbi"
+_PLANNED = RIVAL, "MS-TCN", "compromise of rivals"  # whatever the results would be
 _ENSEMBLES = ("compromise of rivals", "ours/metrics alone", "vote over samples", "ours/best member")
 _DECODED = ("Viterbi", "boundaries", "conditional random field")  # how names of classifiers end
 
@@ -286,6 +287,27 @@ def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     return dict(zip((methods[i] for i in others), holm([_p(table[:, i] - mine) for i in others])))
 
 
+def planned_table(results: Results) -> list[str]:
+    """Make the table of the comparisons that were set in advance.
+
+    It has the number of sets on which ours has less loss. For sets with six test units and more it
+    has the geometric mean of the ratio of losses, and the p-value of Wilcoxon's test over sets,
+    with Holm's correction for these comparisons.
+    """
+    lines, ps = [], []
+    for rival in _PLANNED:
+        pairs = [(of[OURS], of[rival]) for _, of in main_rows(results) if {OURS, rival} <= set(of)]
+        means = [(a["mean"], b["mean"]) for a, b in pairs if len(a["units"]) >= LEAST]
+        mine, theirs = np.array(means).reshape(-1, 2).T
+        ahead = f"{sum(a['mean'] < b['mean'] for a, b in pairs)} of {len(pairs)}"
+        share = f"{np.exp(np.mean(np.log(mine / theirs))):.2f}" if means else "–"
+        lines.append([rival, ahead, len(means), share])
+        ps.append(_p(mine - theirs) if means else 1.0)
+    cells = [[*line, f"{p:.2g}"] for line, p in zip(lines, holm(ps))]
+    head = ["rival", "sets where ours has less loss", "sets with six units", "ours / rival", "p"]
+    return markdown_table(head, cells)
+
+
 def paired_table(results: Results, reference: str = OURS) -> list[str]:
     """Make a table of the loss of a reference on every set, and of what every other method loses
     more, paired over units: the mean with its standard error.
@@ -363,14 +385,14 @@ def draw(results: Results) -> Figure:
     ranks, p = mean_ranks(results, named=True), against_ours(results, named=True)
     title = f"Mean rank over {len(losses(results, True)[0])} data sets with names: less is better"
     ax = canvas(None, (7.6, 1.2 + 0.27 * len(ranks)), title)
+    differ = {method for method in ranks if p.get(method, 1.0) < 0.05}
     for y, (method, rank) in enumerate(ranks.items()):
-        differs = p.get(method, 1.0) < 0.05
-        ax.plot([rank], [-y], "o", color=INK, markersize=5, fillstyle="none" if differs else "full")
+        fill: Any = "none" if method in differ else "full"
+        ax.plot([rank], [-y], "o", color=INK, markersize=5, fillstyle=fill)
         strong = "bold" if is_ours(method) else "normal"
         ax.text(rank + 0.3, -y, f"{method}  {rank:.1f}", va="center", size=8.5, weight=strong)
     ax.set_xlim(0, len(ranks) + 6)
     ax.set_yticks([])
-    ax.set_xlabel(
-        "mean rank; hollow: differs from ours, Wilcoxon over sets, Holm-corrected, p < 5 %"
-    )
+    hollow = "; hollow: differs from ours, Wilcoxon over sets, Holm-corrected, p < 5 %"
+    ax.set_xlabel("mean rank" + hollow * bool(differ))
     return figure_of(ax)

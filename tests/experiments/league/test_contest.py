@@ -28,6 +28,7 @@ from experiments.league.ranks import (
     mean_ranks,
     metrics_table,
     on_other_units,
+    planned_table,
     ranks_table,
     short_table,
     unseen_table,
@@ -484,3 +485,17 @@ def test_measured_rows_are_those_of_the_files(name: str) -> None:
         np.corrcoef(pairs[:, 0], data.sequences[0][:, 0])[0, 1], 1.0, atol=1e-9
     )
     assert np.all(scale <= 1.0 + 1e-9)
+
+
+def test_planned_comparisons_count_large_sets_and_are_corrected_for_each_other() -> None:
+    means = {"ours": [1.0] * 7, "MS-TCN": [2.0] * 7, "windows, extra trees, Viterbi": [0.5] * 6}
+    rows = [
+        {"table": f"{i}", "measure": "partition_loss", "method": method,
+         "units": list(range(5 if i == 6 else 6)), "values": [], "mean": mean * (1 + i)}
+        for method, of in means.items() for i, mean in enumerate(of)
+    ]  # fmt: skip
+    tables = [{"name": f"{i}", "main": True} for i in range(7)]
+    *_, windows, network, rivals = planned_table({"tables": tables, "rows": rows})
+    assert windows == "| windows, extra trees, Viterbi | 0 of 6 | 6 | 2.00 | 0.094 |"
+    assert network == "| MS-TCN | 7 of 7 | 6 | 0.50 | 0.094 |"  # 2 · .5^6, times three
+    assert rivals == "| compromise of rivals | 0 of 0 | 0 | – | 1 |"
