@@ -166,7 +166,7 @@ class League(Comparison):
         earlier = self._earlier()
         if self.config.get("refit"):
             before = read_results(committed)
-            numbers = renewed(before, numbers)
+            numbers = renewed(before, numbers, earlier)
         others = [name for name in units_of(numbers) if name not in run]  # they keep their rows
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
@@ -401,21 +401,22 @@ def rows_of(
     return [row for row in rows if (row["table"], row["method"]) in alike]
 
 
-def renewed(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Put new rows in the place of earlier ones. Other methods keep their rows of the same test
-    units. Sets that have no new rows keep theirs if no test unit of another set has changed."""
-    fitted = {(row["table"], row["method"]) for row in new["rows"]}
+def renewed(
+    before: Mapping[str, Any], new: Mapping[str, Any], keep: Collection[str]
+) -> dict[str, Any]:
+    """Put new rows in the place of earlier ones, but for the methods ``keep``. Other methods keep
+    their rows of the same test units. Sets that have no new rows keep theirs if no test unit of
+    another set has changed."""
+    rows = [row for row in new["rows"] if row["method"] not in keep]  # "ours" may be a choice
+    fitted = {(row["table"], row["method"]) for row in rows}
     units, earlier_units = units_of(new), units_of(before)
-    rest = {row["method"] for row in before["rows"]}
-    kept = [r for r in rows_of(before, new, rest) if (r["table"], r["method"]) not in fitted]
+    every = {row["method"] for row in before["rows"]}
+    rows += [r for r in rows_of(before, new, every) if (r["table"], r["method"]) not in fitted]
     if all(earlier_units.get(table) == names for table, names in units.items()):
-        kept += [row for row in before["rows"] if row["table"] not in units]
-    rows = [*new["rows"], *kept]
+        rows += [row for row in before["rows"] if row["table"] not in units]
     used = {(row["table"], row["measure"]) for row in rows}
-    found = {
-        (table["name"], table["measure"]): table for table in [*before["tables"], *new["tables"]]
-    }
-    return {**new, "tables": [one for key, one in found.items() if key in used], "rows": rows}
+    tables = {(one["name"], one["measure"]): one for one in [*before["tables"], *new["tables"]]}
+    return {**new, "tables": [one for key, one in tables.items() if key in used], "rows": rows}
 
 
 def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
