@@ -29,7 +29,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Whole
-from metriclearn.running.times import Times, matches, mean_rows
+from metriclearn.running.times import Times, matches, mean_rows, read_times
 from metriclearn.views.gaps import placed, restriction
 from metriclearn.views.plain import rows_of
 
@@ -233,7 +233,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
     ) -> list[Segment]:
         """Return the segments of one recording as (start, end, label), with times in seconds.
 
-        Without a rate, times are in rows. Neighboring segments with the same label are joined,
+        Without a rate, times are in rows, unless the index of a data frame has time stamps or
+        durations. Neighboring segments with the same label are joined,
         unless there were such in training. If labels are not classes, all labels are empty.
 
         Parameters
@@ -243,7 +244,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
             row is added to the segment before it.
         times : Times, optional
             The times of the rows of a table, see :func:`metriclearn.datasets.file_times`. By
-            default, rows come at the rate of the model.
+            default, they are those of the index of a data frame, if it has time stamps or
+            durations; otherwise rows come at the rate of the model.
         cache : folder, optional
             Where the features of files are kept.
 
@@ -273,10 +275,14 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         return found
 
     def _segments(self, X: Any, times: Times | None) -> list[Segment]:
-        begins = np.arange(len(X) + 1) / self.rows_per_second
+        begins, has_rate = np.arange(len(X) + 1) / self.rows_per_second, times is not None
+        index = getattr(X, "index", None)
+        if times is None and getattr(getattr(index, "dtype", None), "kind", "") in ("m", "M"):
+            times = read_times(f"{type(self).__name__}.segments", index)
+            has_rate = self.rate is not None
         if times is not None and len(X) > 1:
             begins = times.at(np.arange(len(X) + 1))
-            if not matches(times.who, times.rate, self.rows_per_second):
+            if has_rate and not matches(times.who, times.rate, self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
                 columns = getattr(X, "columns", None)
                 X = mean_rows(np.asarray(X, dtype=np.float64), firsts)

@@ -708,3 +708,24 @@ def test_a_quiet_recording_is_not_cut_at_every_row_by_penalties_of_positions(com
     ends = segmenter.fit(X, [labels] * 8).predict_change_points([X[0], *(0.01 * noise)])
     assert ends[0].tolist() == [30, 60, 90, 120]
     assert [len(one) for one in ends[1:]] == [1] * 8
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_segments_of_a_frame_have_the_times_of_its_index(zone: str | None) -> None:
+    X, y = named_recordings(3, 0)
+    start = pd.Timestamp("2026-03-01 08:00", tz=zone)
+    clocks = [start + pd.to_timedelta(np.arange(len(x)) / 20, unit="s") for x in X]
+    frames = [pd.DataFrame(x, index=clock) for x, clock in zip(X, clocks)]
+    plain, timed = (
+        ml.Segmenter({"one": [ml.WhitenedMetricLearner()]}, n_folds=2, rate=rate, verbose=False)
+        for rate in (None, 20.0)
+    )
+    for segmenter in (plain, timed):
+        found = segmenter.fit(frames, y).segments(frames[0])
+        rows = segmenter.segments(X[0])
+        scale = 20.0 if segmenter is plain else 1.0
+        assert [end for _, end, _ in found] == pytest.approx([end / scale for _, end, _ in rows])
+    slow = frames[0].set_axis(start + pd.to_timedelta(np.arange(len(X[0])), unit="s"))
+    with pytest.raises(ValueError, match="has 1 rows per second, but the model needs 20"):
+        timed.segments(slow)
+    assert plain.segments(slow) == plain.segments(X[0])
