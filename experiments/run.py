@@ -27,10 +27,11 @@ from omegaconf import DictConfig, OmegaConf
 import metriclearn
 from experiments.harness.choosing import compare
 from experiments.harness.command_line import CONFIGS, end_with, from_command_line
+from experiments.harness.committed import with_kept
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
-from experiments.harness.results import ONE, OURS, markdown_table, read_results, results_table
+from experiments.harness.results import OURS, markdown_table, read_results, results_table
 from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
@@ -86,10 +87,11 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             **story.numbers,
             **story.fields,
             "seconds": sum(
-                outcome.seconds for outcome in outcomes if outcome.name not in (OURS, ONE)
+                outcome.seconds for outcome in outcomes if outcome.method.estimator is not None
             ),
             "config": settings,
         }
+        results = with_kept(config, procedure.entries, results)
         artifacts = replace(story.artifacts, **({} if config.pictures else _UNDRAWN))
         page = write_report(folder, results, artifacts)
     except (KeyboardInterrupt, SystemError) as error:

@@ -4,10 +4,11 @@ Every candidate of a method is fitted on every fold of the training data. The ca
 mean held-out loss is fitted again to all training data. Then the test data are used once. If the
 models can form a consensus, the row "ours" is this consensus. The members of a consensus are the
 fits of every candidate to every fold and, if the procedure refits, to all training data. Losses on
-held-out data decide the weights of the members. The row "ours/one model", or "ours" if there is no
-consensus, is one of our methods, chosen on training data alone. We take the simplest method whose
-held-out loss is within one standard error of the least. If splits share samples, the method with
-the least held-out loss is taken instead.
+held-out data decide the weights of the members. If a method is named "ours", its row is this
+method. The row "ours/one model", or "ours" if there is neither such a method nor a consensus, is
+one of our other methods, chosen on training data alone. We take the simplest method whose held-out
+loss is within one standard error of the least. If splits share samples, the method with the least
+held-out loss is taken instead.
 """
 
 from __future__ import annotations
@@ -69,9 +70,13 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     ones: list[Outcome] = []
     for case in cases:
         mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
-        if not mine or any(outcome.name == OURS for outcome in mine):
+        candidates = [outcome for outcome in mine if outcome.name != OURS]
+        if not candidates or (len(candidates) < len(mine) and not procedure.validates_one):
             continue
-        one = chosen(procedure, mine)
+        one = chosen(procedure, candidates)
+        if len(candidates) < len(mine):
+            outcomes.append(replace(one, method=Method(ONE, None)))
+            continue
         members = {name: rows for (name, place), rows in stored.items() if place == case.name}
         if members and case.folds:
             key = ["consensus", case.name, prints[case.name]]

@@ -26,6 +26,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
+from experiments.harness.default_losses import KEY, default_losses
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -76,8 +77,8 @@ class Comparison(Procedure):
     :func:`with_tuned_penalty`. Other methods tune their penalty in ``fit``. If ``relative`` is
     true, a method with a metric and without names can also have a penalty in units of each
     sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is
-    false, the row "ours" is one model instead of a consensus. The configuration may set
-    ``relative`` and ``agrees``.
+    false, the row "ours" is the method of this name, or else one model, instead of a consensus. The
+    configuration may set ``relative`` and ``agrees``.
     """
 
     relative = True
@@ -160,6 +161,15 @@ class Comparison(Procedure):
         places = np.split(np.arange(stops[-1]), stops[:-1])
         return Segmenter.of_models(members, sequences, labels, places, names=named)
 
+    def default(self) -> dict[str, Any]:
+        """Return what the default does on small data sets, if the row "ours" is the default."""
+        entries = {key: one for key, one in self.config[self.entries].items() if one}
+        mine = [one.estimator for one in entries.values() if one.name == OURS]
+        plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
+        if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
+            return {}
+        return {KEY: default_losses()}
+
     def option_words(self, option: Any, column: str) -> str:
         return _WORDS.get(option, "") if column == "estimated" else ""
 
@@ -182,6 +192,8 @@ class Comparison(Procedure):
             "unseen": (self.config.dataset or {}).get("test_root") is not None,
             "model": mine.choices["estimated"].method or mine.name,
             "members": [o.name for o in first if o.method.options.get("member", False)],
+            "is_default": any(o.name == OURS and o.method.estimator for o in first),
+            "has_one": any(o.name == ONE for o in first),
         }
         encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
         artifacts = Artifacts(
@@ -192,7 +204,7 @@ class Comparison(Procedure):
             **learned_metrics({mine.name: mine.models["estimated"]}),
         )
         protocol = page("comparison.protocol.j2", **facts).strip()
-        return Story(protocol, artifacts, told)
+        return Story(protocol, artifacts, told, self.default())
 
 
 def fit_in_groups(estimator: Any, X: Any, y: Any, groups: Any) -> Any:

@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+from experiments.harness.committed import kept_methods
 from experiments.harness.report import Artifacts
 from experiments.harness.results import COLUMNS, MEASURE, is_ours
 
@@ -226,9 +227,12 @@ class Procedure(Protocol):
         return time.process_time() if self.backend == "processes" else time.thread_time()
 
     def methods(self) -> list[Method]:
-        """Return all methods, costly ones last, with expanded grids and without null entries."""
+        """Return all methods, costly ones last, with expanded grids and without null entries.
+
+        If the configuration has ``refit``, a list of names of methods, all others are left out.
+        """
         # lists of Hydra's kind would take estimators that are dataclasses apart
-        plain = partial(instantiate, _convert_="all")
+        plain, kept = partial(instantiate, _convert_="all"), kept_methods(self.config, self.entries)
         methods = [
             Method(
                 entry.name,
@@ -237,6 +241,7 @@ class Procedure(Protocol):
                 {k: v for k, v in entry.items() if k not in ("name", "estimator", "grid")},
             )
             for entry in filter(None, self.config[self.entries].values())
+            if entry.name not in kept
         ]
         if not self.each_candidate:
             return methods

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from sklearn.utils import check_random_state
 
-from experiments.harness.command_line import CONFIGS
+from experiments.harness.committed import COMMITTED, rows_of
 from experiments.harness.comparison import (
     Comparison,
     case_of,
@@ -36,7 +36,7 @@ from experiments.harness.comparison import (
     refitted,
     refuse_seen,
 )
-from experiments.harness.default_losses import FEW, KEY, default_losses
+from experiments.harness.default_losses import FEW, KEY
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS, read_results
@@ -52,7 +52,6 @@ from metriclearn.indices import covering, f_measure
 
 _LOGGER = logging.getLogger(__name__)
 F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
-COMMITTED = Path(CONFIGS).parent / "docs" / "results"
 LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a boundary
 
 
@@ -89,9 +88,7 @@ class League(Comparison):
         if self.config.contestant is not None:
             found = Contestant(self.config.contestant)
             return [Method(found.kind.__name__, found, options={"validated": False})]
-        earlier = self._earlier()
-        new = [method for method in super().methods() if method.name not in earlier]
-        return list(filter(self._can_run, new))
+        return list(filter(self._can_run, super().methods()))
 
     def _can_run(self, method: Method) -> bool:
         """Import what the method needs, so that no fit is charged with what is compiled then."""
@@ -162,17 +159,11 @@ class League(Comparison):
         ``paired.md`` has the paired differences from ours, and from windows with extra trees.
         """
         numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
-        run, before = set(units_of(numbers)), dict[str, Any]()
-        earlier = self._earlier()
-        if self.config.get("refit"):
-            before = read_results(committed)
-            numbers = renewed(before, numbers, earlier)
-        others = [name for name in units_of(numbers) if name not in run]  # they keep their rows
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
         facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
-        facts |= {"seeds": self.config.get("seeds"), "earlier": earlier, "others": others}
+        facts["seeds"] = self.config.get("seeds")
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
         notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
@@ -188,27 +179,13 @@ class League(Comparison):
         text = "\n\n".join("\n".join(lines) for lines in pairs)
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
-        more: dict[str, Any] = {"sequences": before["sequences"] if others else len(names)}
-        if others or OURS in earlier:
-            more[KEY] = before.get(KEY)
-        elif not self.config.tiny and is_there(numbers, OURS):
-            more[KEY] = self._default()
-        return Story(protocol, shown, numbers, more)
+        facts = {"sequences": len(names)} | self.default()
+        return Story(protocol, shown, numbers, facts)
 
-    def _earlier(self) -> list[str]:
-        """Return the names of the methods that are not fitted again."""
-        entries = {key: one for key, one in self.config[self.entries].items() if one}
-        again = self.config.get("refit") or list(entries)
-        if unknown := sorted(set(again) - set(entries)):
-            raise ValueError(
-                f"refit={unknown} needs names of methods: {', '.join(entries)}; correct it."
-            )
-        return [one.name for key, one in entries.items() if key not in again]
-
-    def _default(self) -> dict[str, float]:
-        """Return what the default does on small data sets, see :func:`default_losses`."""
+    def default(self) -> dict[str, Any]:
         few = any("few" in entry for entry in chosen_sets(self.config).values())
-        return {name: loss for name, loss in default_losses().items() if few or name != FEW}
+        found = super().default().get(KEY, {})
+        return {KEY: {n: loss for n, loss in found.items() if few or n != FEW}} if found else {}
 
 
 class NewNames(League):
@@ -385,40 +362,3 @@ def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, 
     kept = [row for row in committed["rows"] if row["table"] in sets]
     rows = [*kept, *rows_of(new, committed, {row["method"] for row in new["rows"]})]
     return {**committed, "tables": tables, "rows": rows}
-
-
-def rows_of(
-    source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
-) -> list[Row]:
-    """Return the rows of some methods whose test units are those of other results."""
-    units = units_of(target)
-    alike = {
-        (row["table"], row["method"])
-        for row in source["rows"]
-        if row["measure"] == MEASURE and units.get(row["table"]) == row["units"]
-    }  # names of a unit may be missing
-    rows = [row for row in source["rows"] if row["method"] in methods]
-    return [row for row in rows if (row["table"], row["method"]) in alike]
-
-
-def renewed(
-    before: Mapping[str, Any], new: Mapping[str, Any], keep: Collection[str]
-) -> dict[str, Any]:
-    """Put new rows in the place of earlier ones, but for the methods ``keep``. Other methods keep
-    their rows of the same test units. Sets that have no new rows keep theirs if no test unit of
-    another set has changed."""
-    rows = [row for row in new["rows"] if row["method"] not in keep]  # "ours" may be a choice
-    fitted = {(row["table"], row["method"]) for row in rows}
-    units, earlier_units = units_of(new), units_of(before)
-    every = {row["method"] for row in before["rows"]}
-    rows += [r for r in rows_of(before, new, every) if (r["table"], r["method"]) not in fitted]
-    if all(earlier_units.get(table) == names for table, names in units.items()):
-        rows += [row for row in before["rows"] if row["table"] not in units]
-    used = {(row["table"], row["measure"]) for row in rows}
-    tables = {(one["name"], one["measure"]): one for one in [*before["tables"], *new["tables"]]}
-    return {**new, "tables": [one for key, one in tables.items() if key in used], "rows": rows}
-
-
-def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the test units of each set."""
-    return {row["table"]: row["units"] for row in results["rows"] if row["measure"] == MEASURE}

@@ -1,0 +1,88 @@
+"""Rows of committed results, which a run with ``refit=[…]`` keeps instead of fitting again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.harness.command_line import CONFIGS
+from experiments.harness.results import MEASURE, ONE, OURS, read_results
+
+COMMITTED = Path(CONFIGS).parent / "docs" / "results"
+Row = dict[str, Any]
+
+
+def kept_methods(config: Any, entries: str) -> list[str]:
+    """Return the names of the methods that are not fitted again.
+
+    Raises
+    ------
+    ValueError
+        If ``refit`` names a method that the configuration does not have.
+    """
+    named = {key: one for key, one in config[entries].items() if one}
+    again = config.get("refit") or list(named)
+    if unknown := sorted(set(again) - set(named)):
+        raise ValueError(f"refit={unknown} needs names of methods: {', '.join(named)}; correct it.")
+    return [one.name for key, one in named.items() if key not in again]
+
+
+def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, Any]:
+    """Add the rows that are kept to the results of a run with ``refit``.
+
+    Rows that are chosen among all methods are kept, too, as this run has only some of them.
+    """
+    if not config.get("refit"):
+        return results
+    before, kept = read_results(COMMITTED / f"{config.name}.json"), kept_methods(config, entries)
+    fitted = [one.name for key, one in config[entries].items() if one and key in config.refit]
+    derived = [name for name in (OURS, ONE) if name not in fitted]
+    run = units_of(results)
+    merged = renewed(before, results, [*kept, *derived])
+    others = [name for name in units_of(merged) if name not in run]
+    told = [f"the rows of {', '.join(kept)}"] if kept else []
+    told += [f"all rows of {', '.join(others)}"] if others else []
+    sentence = f"Of an earlier run with the same data, groups and folds: {' and '.join(told)}."
+    merged["protocol"] = f"{results['protocol']} {sentence}" if told else results["protocol"]
+    for field in ("sequences", "default"):
+        if field in before and (others or (field == "default" and OURS in derived)):
+            merged[field] = before[field]
+    return merged
+
+
+def rows_of(
+    source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
+) -> list[Row]:
+    """Return the rows of some methods whose test units are those of other results."""
+    units = units_of(target)
+    alike = {
+        (row["table"], row["method"])
+        for row in source["rows"]
+        if row["measure"] == MEASURE and units.get(row["table"]) == row["units"]
+    }  # names of a unit may be missing
+    rows = [row for row in source["rows"] if row["method"] in methods]
+    return [row for row in rows if (row["table"], row["method"]) in alike]
+
+
+def renewed(
+    before: Mapping[str, Any], new: Mapping[str, Any], keep: Collection[str]
+) -> dict[str, Any]:
+    """Put new rows in the place of earlier ones, but for the methods ``keep``. Other methods keep
+    their rows of the same test units. Tables that have no new rows keep theirs if no test unit of
+    another table has changed."""
+    rows = [row for row in new["rows"] if row["method"] not in keep]
+    fitted = {(row["table"], row["method"]) for row in rows}
+    units, earlier_units = units_of(new), units_of(before)
+    every = {row["method"] for row in before["rows"]}
+    rows += [r for r in rows_of(before, new, every) if (r["table"], r["method"]) not in fitted]
+    if all(earlier_units.get(table) == names for table, names in units.items()):
+        rows += [row for row in before["rows"] if row["table"] not in units]
+    used = {(row["table"], row["measure"]) for row in rows}
+    tables = {(one["name"], one["measure"]): one for one in [*before["tables"], *new["tables"]]}
+    return {**new, "tables": [one for key, one in tables.items() if key in used], "rows": rows}
+
+
+def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the test units of each table."""
+    return {row["table"]: row["units"] for row in results["rows"] if row["measure"] == MEASURE}
