@@ -41,7 +41,8 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     run = units_of(results)
     merged = renewed(before, results, [*kept, *derived])
     others = [name for name in units_of(merged) if name not in run]
-    told = [f"the rows of {', '.join(kept)}"] if kept else []
+    there = {row["method"] for row in merged["rows"]}
+    told = [f"the rows of {', '.join(n for n in kept if n in there)}"] if there & {*kept} else []
     told += [f"all rows of {', '.join(others)}"] if others else []
     sentence = f"Of an earlier run with the same data, groups and folds: {' and '.join(told)}."
     merged["protocol"] = f"{results['protocol']} {sentence}" if told else results["protocol"]

@@ -193,7 +193,7 @@ class Comparison(Procedure):
             "model": mine.choices["estimated"].method or mine.name,
             "members": [o.name for o in first if o.method.options.get("member", False)],
             "is_default": any(o.name == OURS and o.method.estimator for o in first),
-            "has_one": any(o.name == ONE for o in first),
+            "has_one": any(o.name == ONE for o in first) or bool(self.config.get("refit")),
         }
         encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
         artifacts = Artifacts(
@@ -458,8 +458,8 @@ def _typical_strips(
     The prediction of ours is shown next to that of the baseline that the headline names. The
     caption has the mean losses of both methods over all test sequences, because three pictures are
     not a result. A picture shows the three features with the largest weights in the model of
-    ``one``. If this model has an encoder, the picture shows the three learned features with the
-    largest variance.
+    ``one``, or the first three if it has no metric. If this model has an encoder, the picture shows
+    the three learned features with the largest variance.
     """
     by_name = {outcome.name: outcome for outcome in outcomes}
     column = next(iter(next(iter(table.values()))))
@@ -470,10 +470,13 @@ def _typical_strips(
     pair = [ours] if rival is None else [ours, by_name[rival]]
     order = np.argsort(ours.losses(), kind="stable")
     model, last = one.models["estimated"], len(order) - 1
-    weights = standardized_weights(model)
-    diagonal = np.diag(weights) if weights.ndim == 2 else weights
+    if hasattr(model, "components_"):
+        weights, scale = standardized_weights(model), column_units(model)  # baselines scale
+        diagonal = np.diag(weights) if weights.ndim == 2 else weights
+    else:
+        scale = np.vstack(one.case.train.sequences).std(axis=0)
+        diagonal, scale = np.sign(scale), np.where(scale > 0.0, scale, 1.0)
     leading = np.argsort(-diagonal, kind="stable")[:3]
-    scale = column_units(model)  # baselines scale the metric
     words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
     all_of_them = ", ".join(f"{o.name} {number(means[o.name].mean)}" for o in pair)
     data, strips = ours.case.test, []
