@@ -163,8 +163,8 @@ class Comparison(Procedure):
 
     def default(self) -> dict[str, Any]:
         """Return what the default does on small data sets, if the row "ours" is the default."""
-        entries = {key: one for key, one in self.config[self.entries].items() if one}
-        mine = [one.estimator for one in entries.values() if one.name == OURS]
+        entries = filter(None, (self.config.get(self.entries) or {}).values())
+        mine = [one.estimator for one in entries if one.name == OURS]
         plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
         if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
             return {}
