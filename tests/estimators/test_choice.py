@@ -9,8 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import Member, Viterbi
-from tests.estimators.test_feature_penalty import TEST, XS, YS
-from tests.estimators.test_segmenter import NAMED, named_recordings
+from tests.estimators.test_feature_penalty import XS, YS
 
 QUICK = {"solver": ml.BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
 STRONG = ml.L1(1e4)
@@ -97,19 +96,6 @@ def test_penalties_are_taken_where_they_help_and_files_keep_the_choice(tmp_path)
     assert any("penalties of the boundary" in name for name in segmenter.choice_.names)
     loaded = ml.load(ml.save(segmenter, tmp_path / "best.npz"))
     assert str(loaded.choice_) == str(segmenter.choice_)
-    X = TEST[0][0]
-    np.testing.assert_array_equal(loaded.predict(X), segmenter.predict(X))
-    np.testing.assert_array_equal(
-        loaded.learner_.predict_change_points(X), segmenter.predict_change_points(X)
-    )
-
-
-def test_one_member_of_names_is_chosen_among_others() -> None:
-    X, y = named_recordings(6, 0)
-    best = chosen(X, y, members=NAMED, n_folds=3)
-    assert best.classes_.tolist() == ["sit", "walk"]
-    assert np.mean(np.concatenate(best.predict(X)) == np.concatenate(y)) > 0.8
-    assert not any("variance" in name for name in best.choice_.names if "frames" in name)
 
 
 def lone_recording() -> tuple[np.ndarray, np.ndarray]:
@@ -164,16 +150,6 @@ def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:
         truth = [np.arange(80) // 20]
         rates = alone.calibrate([other], truth).boundary_probabilities(other, tolerance=3)
         assert len(rates) == 3
-
-
-@pytest.mark.parametrize("kind", [ml.problem.EXACTLY_ONE, ml.problem.AT_LEAST_ONE])
-def test_from_a_region_alone_a_learner_finds_its_change(kind) -> None:
-    X, _ = lone_recording()
-    y = ml.PartialPartition(len(X), regions=[(15, 25, kind)])
-    with pytest.warns(UserWarning, match="of one group"):
-        found = ml.Segmenter(ml.ChangePointMetricLearner(), verbose=False).fit(X, y)
-    ends = found.predict_change_points(X)
-    assert np.any((ends > 15) & (ends < 25))
 
 
 METRIC = {"metric": [ml.ChangePointMetricLearner()]}

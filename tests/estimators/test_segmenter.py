@@ -27,8 +27,8 @@ from metriclearn.problem.partition import LabeledPartition
 from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.times import evenly
-from tests.estimators.test_inputs import assert_refused
 from tests.exhaustive import all_segmentations
+from tests.sentences import assert_refused
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
 NEW = make_change_points(4, 80, 6, 3, (3, 5), random_state=1)
@@ -58,15 +58,6 @@ def consensus() -> ml.Segmenter:
     return ml.Segmenter(METRICS, n_folds=2).fit(DATA.sequences, DATA.labels)
 
 
-def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
-    """Two folds and all recordings, each with three penalties in two units."""
-    assert consensus.agreement_.families == ["diagonal"] * 36 + ["euclidean"] * 18
-    assert len(consensus.agreement_.scores) == 54  # with equal weights: 24 segments are few
-    assert consensus.cross_fit_.losses.shape == (18, 8)
-    assert consensus.agreement_.weights.sum() == pytest.approx(1.0)
-    assert consensus.classes_ is None  # labels are numbers of segments: none returns
-
-
 def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(consensus) -> None:
     """No common penalty has a smaller mean loss on the recordings left out.
 
@@ -90,12 +81,6 @@ def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(c
                 truth = ml.Partition.from_labels(DATA.labels[i])
                 losses.append(FrobeniusLoss().squared_norm(found, truth))
         assert np.mean(losses) >= consensus.cross_fit_.losses[1].mean() - 1e-9
-
-
-def test_families_weigh_the_same_without_losses() -> None:
-    consensus = ml.Segmenter(METRICS, combine="uniform", n_folds=2)
-    consensus.fit(DATA.sequences, DATA.labels)
-    np.testing.assert_allclose(consensus.agreement_.weights, [1 / 72] * 36 + [1 / 36] * 18)
 
 
 @pytest.mark.parametrize("n_segments", [None, 4])
@@ -159,9 +144,10 @@ def test_a_recording_left_out_is_weighed_by_the_others(consensus) -> None:
 
 
 def test_no_boundary_more_or_less_is_a_better_compromise_for_a_recording_left_out() -> None:
-    """As for new recordings, a segment is worth what the agreement adds."""
+    """A segment is worth what the agreement adds, and families weigh the same."""
     uniform = ml.Segmenter(METRICS, combine="uniform", n_folds=2)
     table = uniform.fit(DATA.sequences, DATA.labels).cross_fit_
+    np.testing.assert_allclose(uniform.agreement_.weights, [1 / 72] * 36 + [1 / 36] * 18)
     for i, found in uniform.left_out_.items():
         form = ConsensusForm([one[i] for one in table.answers], table.equal_shares())
         form = form.shifted(uniform.agreement_.shift)
@@ -241,7 +227,7 @@ def test_what_is_known_of_new_recordings(consensus, n_segments) -> None:
     assert len(consensus.boundary_shares(X, count, known=known)[2]) == 1
 
 
-def test_names(tmp_path) -> None:
+def test_names() -> None:
     """Labels that return are names; members without names take part in the boundaries."""
     (X, y), (new, truth) = named_recordings(8, 0), named_recordings(4, 1)
     consensus = ml.Segmenter(NAMED, n_folds=2).fit(X, y)
@@ -252,8 +238,6 @@ def test_names(tmp_path) -> None:
     assert all((one[:5] == "walk").all() for one in consensus.predict(new, known=known))
     with assert_refused(r"names that it has learned, \['sit', 'walk'\], got 'run'"):
         consensus.predict(new[0], known=["run"] * len(new[0]))
-    loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
-    np.testing.assert_array_equal(np.concatenate(loaded.predict(new)), np.concatenate(found))
     without = ml.Segmenter(METRICS, names=False, n_folds=2).fit(X, y)
     assert without.classes_ is None
     assert -without.score(new, truth) < 0.1
@@ -416,7 +400,7 @@ def test_fits_in_threads_leave_the_filters_of_warnings_alone(
     assert all("held out" in str(one.message) for one in caught)
 
 
-def test_names_and_numbers_are_used_as_asked(tmp_path) -> None:
+def test_names_and_numbers_are_used_as_asked() -> None:
     X, y = named_recordings(6, 0)
     frames = {"frames": NAMED["frames"]}
     for options, groups in (({}, None), ({"combine": "best"}, None), ({}, [0] * 6)):
@@ -428,9 +412,6 @@ def test_names_and_numbers_are_used_as_asked(tmp_path) -> None:
     follower = segmenter.fit(X, y).follower()
     assert follower.validation_ is follower.choice_ is None
     assert follower.summary()["boundaries found"] == "not known"  # and not for lack of recordings
-    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
-    assert loaded.cross_fit_ is None
-    assert not loaded.left_out_
 
 
 def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
