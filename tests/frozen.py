@@ -432,11 +432,11 @@ def automatic() -> Fitted:
 def encoder() -> Fitted:
     import torch
 
-    from metriclearn.encoders import EncoderMetricLearner, Noise, TemporalConvolution
+    from metriclearn.encoders import Encoder, Noise, TemporalConvolution
 
     torch.set_num_threads(1)
     network = partial(TemporalConvolution, n_channels=2, width=4, n_outputs=3, n_blocks=1)
-    model = EncoderMetricLearner(
+    view = Encoder(
         network,
         n_epochs=2,
         batch_size=2,
@@ -444,6 +444,8 @@ def encoder() -> Fitted:
         random_state=0,
         verbose=False,
     )
+    toward = ml.SquaredFrobenius(1.0, 1.0)
+    model = CPL(ml.FullMetric(), toward, standardize=False, retune=True, view=view, verbose=False)
     return Fitted(model.fit(demo().X, demo().y), demo())
 
 
@@ -520,7 +522,9 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "largest number of clusters": lambda m: m.max_clusters_,
     "objectives of starts": lambda m: m.start_objectives_,
     "names": lambda m: m.classes_,
-    "weights of models": lambda m: m.agreement_.weights if hasattr(m, "agreement_") else m.weights_,
+    "weights of models": lambda m: (
+        m.agreement_.weights if hasattr(m, "agreement_") else m.score_.view.weights_
+    ),
     "loss of a name": lambda m: m.agreement_.name_loss,
     "shift": lambda m: m.agreement_.shift,
     "held-out losses": held_out,
@@ -536,7 +540,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "chosen": lambda m: m.choice_.chosen,
     "losses of scales": lambda m: m.losses_,
     "length": lambda m: m.length_,
-    "epochs": lambda m: [m.history_, m.best_epoch_],
+    "epochs": lambda m: [m.score_.view.history_, m.score_.view.best_epoch_],
     "inner model": lambda m: [m.learner_.components_, m.learner_.penalty_],
     "validation": validation,
     "scores of labels": lambda m: [m.labels_, m.row_names_.weights, m.row_names_.intercepts],

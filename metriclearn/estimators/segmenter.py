@@ -78,8 +78,8 @@ _FAMILIES = families_of(
     "segmenters", lambda one: isinstance(one, Member) or is_segmenter(one), optional=True
 )
 _MEMBERS = Needs(
-    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file its "
-    "EncoderMetricLearner), or None",
+    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file the "
+    "learner that wrote it), or None",
     lambda given: is_segmenter(given) or _FAMILIES.accepts(given),
 )
 

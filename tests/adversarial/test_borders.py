@@ -62,11 +62,13 @@ SEGMENTERS: dict[str, Callable[[], Any]] = {
     ),
 }
 if find_spec("torch"):
-    SEGMENTERS["encoder"] = lambda: ml.encoders.EncoderMetricLearner(
-        partial(ml.encoders.WindowEncoder, n_outputs=2, width=8),
-        n_epochs=1,
-        random_state=0,
-        verbose=False,
+    SEGMENTERS["encoder"] = lambda: ml.ChangePointMetricLearner(
+        view=ml.encoders.Encoder(
+            partial(ml.encoders.WindowEncoder, n_outputs=2, width=8),
+            n_epochs=1,
+            random_state=0,
+            verbose=False,
+        )
     )
 LEARNERS = {
     **SEGMENTERS,

@@ -2,6 +2,8 @@
 
 import pickle
 from copy import copy, deepcopy
+from functools import partial
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,6 +76,19 @@ COMBINATIONS = {
         {},
     ),
 }
+if find_spec("torch"):
+    NETWORK = partial(ml.encoders.WindowEncoder, n_outputs=3, width=8, dropout=0.0)
+    ENCODED = ml.encoders.Encoder(NETWORK, n_epochs=20, learning_rate=0.02, random_state=0)
+    COMBINATIONS["an encoder over windows of some columns"] = (
+        ml.ChangePointMetricLearner(
+            ml.FullMetric(),
+            ml.SquaredFrobenius(1.0, 1.0),
+            view=views.Chain([views.Columns(0, 4), views.Windows((2, 4)), ENCODED]),
+        ),
+        X,
+        Y,
+        {},
+    )
 
 
 @pytest.mark.filterwarnings("ignore")

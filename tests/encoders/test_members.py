@@ -10,7 +10,7 @@ from metriclearn.datasets import make_change_points
 
 pytest.importorskip("torch")
 
-from metriclearn.encoders import EncoderMetricLearner, WindowEncoder
+from metriclearn.encoders import Encoder, WindowEncoder
 
 DATA = make_change_points(4, 60, 5, 2, (3, 4), random_state=0)
 NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
@@ -19,9 +19,10 @@ NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
 @pytest.mark.parametrize("named", [False, True])
 def test_encoders_are_members(named: bool, tmp_path) -> None:
     """Cross-fitted, tuned together, weighed, saved and loaded like metrics."""
-    options = {"last_layer": ml.NamedSegmentLearner()} if named else {}
-    encoder = partial(WindowEncoder, n_outputs=2, width=4)
-    member = EncoderMetricLearner(encoder, n_epochs=2, random_state=0, **options)
+    network = partial(WindowEncoder, n_outputs=2, width=4)
+    view = Encoder(network, n_epochs=2, random_state=0, names=named)
+    learner = ml.NamedSegmentLearner if named else ml.ChangePointMetricLearner
+    member = learner(ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), view=view)
     members = {"encoder": [member], "diagonal": [ml.ChangePointMetricLearner()]}
     labels = DATA.labels
     if named:
@@ -31,7 +32,7 @@ def test_encoders_are_members(named: bool, tmp_path) -> None:
     first, second, whole = consensus.agreement_.scores[:3]
     assert first.penalty == second.penalty == whole.penalty
     first, second, _ = consensus.cross_fit_.models[0]
-    assert first.encoder_ is not second.encoder_
+    assert first.score_.view.network_ is not second.score_.view.network_
     found = consensus.predict(NEW.sequences)
     if named:
         assert set(np.concatenate(found)) <= {"sit", "walk"}
