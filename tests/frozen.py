@@ -429,6 +429,13 @@ def automatic() -> Fitted:
     return Fitted(model.fit(demo().X, demo().y).learner_, demo())
 
 
+def weights_of_models(model: Any) -> Any:
+    """The weights of a Segmenter, of a Clusterer, or of the network before a learner."""
+    if hasattr(model, "agreement_"):
+        return model.agreement_.weights
+    return model.weights_ if hasattr(model, "weights_") else model.score_.view.weights_
+
+
 def encoder() -> Fitted:
     import torch
 
@@ -522,9 +529,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "largest number of clusters": lambda m: m.max_clusters_,
     "objectives of starts": lambda m: m.start_objectives_,
     "names": lambda m: m.classes_,
-    "weights of models": lambda m: (
-        m.agreement_.weights if hasattr(m, "agreement_") else m.score_.view.weights_
-    ),
+    "weights of models": weights_of_models,
     "loss of a name": lambda m: m.agreement_.name_loss,
     "shift": lambda m: m.agreement_.shift,
     "held-out losses": held_out,

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors.torch import load
 from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -29,6 +28,7 @@ from metriclearn.estimators.learners.change_points import check_sizes
 from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.estimators.reading.labels import read_groups, refuse_unlabeled
 from metriclearn.estimators.scores.segmenting import GivenSegments
+from metriclearn.estimators.selection.parts import Parts
 from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import Callbacks
@@ -238,10 +238,9 @@ class Encoder(PlainView):
         rows = self.fit(X, y, groups).transform(X)
         if self.n_folds == 1:
             return rows
-        owners = read_groups(type(self).__name__, groups, len(rows), min(2, self.n_folds))
-        arrays, held = self.read(X), list(rows)
-        splitter = GroupKFold(min(self.n_folds, len(np.unique(owners))))
-        for k, (seen, left_out) in enumerate(splitter.split(arrays, groups=owners)):
+        owners = read_groups(type(self).__name__, groups, len(rows))
+        arrays, held, parts = self.read(X), list(rows), Parts.of(owners, self.n_folds)
+        for k, (seen, left_out) in enumerate(zip(parts, parts.left_out)):
             other = clone(self).set_params(n_folds=1)
             if self.checkpoint is not None:
                 other.checkpoint = f"{os.fspath(self.checkpoint)}.{k}"

@@ -28,7 +28,6 @@ from metriclearn.estimators.reading.given import (
     count_segments,
     divides_equal,
     front_view,
-    is_whole,
     read_files,
     read_given,
 )
@@ -365,7 +364,7 @@ class Segmenter(AgreementSegmenter):
         self.n_groups_ = len(np.unique(given.groups[given.used]))
         self.n_segments_ = sum(map(count_segments, known))
         rate = BoundaryRate.of(known, given.segment_length)
-        if rate is not None and not all(map(is_whole, known)):
+        if rate is not None and not all(truth.is_whole for truth in known):
             lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
             self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
 

@@ -122,6 +122,13 @@ class Chain(_Composed):
 
     views: Views
 
+    @classmethod
+    def of_fitted(cls, *views: Any) -> Self:
+        """Chain views that have already been fitted."""
+        chain = cls(views)
+        chain.views_ = list(views)
+        return chain
+
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Fit all views. The rows of the last one are not computed."""
         check_parameters(self)

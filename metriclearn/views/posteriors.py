@@ -21,12 +21,7 @@ from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
 from metriclearn.views.plain import PlainView
-from metriclearn.views.windows import (
-    known_stretches,
-    typical_length,
-    widths_for,
-    window_moments,
-)
+from metriclearn.views.windows import typical_length, widths_for, window_moments
 
 _BLOCK = 4096  # rows that a job predicts at once
 LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
@@ -367,7 +362,7 @@ class ExpectedBoundaries(HeldOutView):
     def prepare(self, arrays: list[NDArray], y: Any) -> list[NDArray[np.int64]]:
         """Choose widths by the lengths of segments, and return where boundaries are near."""
         truths = labels_for(self, y, arrays).partitions
-        known = list(map(known_stretches, truths))
+        known = [truth.pieces.stretches for truth in truths]
         if not any(len(ends) > 1 for one in known for _, ends in one):
             raise ValueError(
                 "ExpectedBoundaries needs a labeled boundary, got none; label one, or take another "

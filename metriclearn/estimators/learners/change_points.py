@@ -32,7 +32,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, cumulative_sums
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
-from metriclearn.problem.partial_labels import PartialPartition, partial_labels_of
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
@@ -327,7 +327,7 @@ class Segmentations(Task):
         if isinstance(self.penalty, FeaturePenalty):
             extra = clone(self.penalty).fit(training.data.arrays, truths, unit)
             features = PenalizedFeatures(PenalizedMetric(self.metric, extra.n_columns))
-        if partial_labels_of(truths[0]) is None:
+        if truths[0].partial_labels is None:
             oracle = segmentation_oracle(self.oracle, self.min_size)
             return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}, extra
         exact = ConstrainedChangePoints(self.min_size)

@@ -19,7 +19,6 @@ from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Of, OneOf, RandomState, Whole
@@ -271,7 +270,7 @@ class Clusterings(Task):
         the relaxed problem exactly.
         """
         terms = {"features": LinearFeatures(self.metric), "loss": FrobeniusLoss()}
-        if partial_labels_of(training.truths[0]) is None:
+        if training.truths[0].partial_labels is None:
             return {**terms, "oracle": self.oracle}, None
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 

@@ -34,7 +34,6 @@ from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features
 from metriclearn.estimators.reading.labels import alike, read_groups, read_names, read_weights
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
@@ -299,7 +298,7 @@ def read_training(
     labels = None if view is None else _labels(task.who, y, training)
     data, truths = training.data, training.truths
     numbered = None if groups is None else read_groups(task.who, groups, len(truths))
-    training = replace(training, groups=numbered, views=views)
+    training = replace(training, groups=numbered, views=views or FittedViews())
     if sample_weight is not None:
         weights: Any = read_weights(task.who, sample_weight, len(truths))
         used = np.flatnonzero(weights)
@@ -316,11 +315,10 @@ def read_training(
 
 def _labels(who: str, y: Any, training: Training) -> Labels:
     """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
-    partitions = [getattr(truth, "partition", truth) for truth in training.truths]
     try:
-        return Labels(partitions, *read_names(who, y, training.data, partitions))
+        return Labels(training.truths, *read_names(who, y, training.data, training.truths))
     except ValueError:  # change-points, or regions
-        return Labels(partitions)
+        return Labels(training.truths)
 
 
 def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
@@ -347,7 +345,7 @@ def complete_labels(
     ValueError
         If the settings do not allow partial labels.
     """
-    if not any(map(partial_labels_of, training.truths)):
+    if not any(truth.partial_labels for truth in training.truths):
         return training
     training = replace(training, truths=alike(training.truths))
     count_is_given, needed = task.completes

@@ -16,7 +16,7 @@ from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_pena
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.running.parameters import OPTIONAL_LIST, Of, OneOf, Real, Whole, shown
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, fit_view
+from metriclearn.views.plain import FittedViews
 from metriclearn.views.posteriors import Posteriors
 
 
@@ -121,11 +121,10 @@ class Viterbi(MahalanobisSegmenter):
             )
         units = None if groups is None else read_groups(who, groups, len(truths))
         labels, arrays = Labels(truths, codes, classes), list(data.arrays)
-        fit: Any = fit_view if views is None else views.fit
         view: Any = None
         rows = arrays
         if self.view is not None:
-            view, rows = fit(self.view, arrays, labels, units)
+            view, rows = (views or FittedViews()).fit(self.view, arrays, labels, units)
         if rows[0].shape[1] != len(classes):
             remedy = "classes, the names of all columns" if view is None else "views.Posteriors()"
             raise ValueError(

@@ -113,8 +113,7 @@ def alike(truths: list[Any]) -> list[Any]:
     """Return the partitions, but convert all to PartialPartition if one of them is partial."""
     if not any(isinstance(truth, PartialPartition) for truth in truths):
         return truths
-    given = PartialPartition.from_partition
-    return [given(truth) if isinstance(truth, Partition) else truth for truth in truths]
+    return list(map(PartialPartition.from_partition, truths))
 
 
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
@@ -129,7 +128,7 @@ def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -
 
 def refuse_regions(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
     """Raise a ValueError if no row is in a segment that is known."""
-    if not any(isinstance(truth, Partition) or truth.pieces.stretches for truth in truths):
+    if not any(truth.pieces.stretches for truth in truths):
         raise ValueError(
             f"{who} needs rows whose segments are known, such as those on both sides of a "
             "boundary, got only regions with changes somewhere inside; label such rows (−1 "
@@ -390,8 +389,7 @@ def read_known(
     if known is None:
         return [None] * len(data.arrays)
     truths = read_labelings(who, known, data, segments=True, partial=True)
-    given = PartialPartition.from_partition
-    facts = [given(one) if isinstance(one, Partition) else one for one in truths]
+    facts = list(map(PartialPartition.from_partition, truths))
     if classes is None:
         return facts
     codes, _ = read_names(who, known, data, truths, classes)

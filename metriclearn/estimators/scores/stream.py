@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -489,7 +489,6 @@ class Streaming:
     """Gives a segmenter that can follow a stream the method ``stream``."""
 
     present_score: SegmentScore
-    stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
         """Make a stream in which this fitted segmenter finds change-points.
@@ -511,7 +510,7 @@ class Streaming:
             if ``max_delay`` is less than twice ``min_size``.
         """
         check_is_fitted(self)
-        return self.stream_type(self, max_delay).start()
+        return SegmenterStream(self, max_delay).start()
 
     def stream_score(self) -> SegmentScore:
         """Return the score that a stream follows.

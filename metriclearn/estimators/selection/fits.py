@@ -23,7 +23,7 @@ from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
 from metriclearn.views.plain import FittedViews
-from metriclearn.views.windows import known_stretches, typical_length
+from metriclearn.views.windows import typical_length
 
 _ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
 
@@ -250,7 +250,7 @@ def thinned(members: Sequence[Member], given: Given, parts: Parts) -> list[Membe
     if all(member.every is not None for member in members):
         return list(members)
     truths = [given.truths[i] for i in list(parts)[-1].tolist()]
-    sizes = [int(ends[-1]) - start for one in truths for start, ends in known_stretches(one)]
+    sizes = [int(ends[-1]) - start for one in truths for start, ends in one.pieces.stretches]
     every = 1  # also of regions, without any stretch
     if sizes:
         every = max(1, int(min(typical_length(given, truths) / 16, sum(sizes) / _ENOUGH)))
