@@ -71,6 +71,7 @@ from metriclearn.running.parameters import (
     check_parameters,
 )
 from metriclearn.views.columns import note_constant
+from metriclearn.views.plain import leaves_out
 from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
@@ -335,7 +336,7 @@ class Segmenter(AgreementSegmenter):
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
         who = type(self).__name__
-        missing = self.view is None or getattr(self.view, "missing", False)
+        missing = self.view is None or self.view.missing
         X = read_files(who, X, self.extractor)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
@@ -412,7 +413,7 @@ class Segmenter(AgreementSegmenter):
         if members is None and not parts.left_out:
             refuse_regions(type(self).__name__, given.truths)
             return [Member("whitened", WhitenedMetricLearner(retune=True))]
-        behind = self.view_ is not None and hasattr(self.view_, "kept")
+        behind = leaves_out(self.view_)
         if members is None:
             window = None
             if self.for_streams:
@@ -562,6 +563,6 @@ class Segmenter(AgreementSegmenter):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.view is None or getattr(self.view, "missing", False)
+        tags.input_tags.allow_nan = self.view is None or self.view.missing
         tags.target_tags.required = True
         return tags

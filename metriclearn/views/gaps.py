@@ -129,6 +129,7 @@ class LeaveOut(PlainView):
     """
 
     missing = True
+    keeps_all = False
 
     def kept(self, X: Any) -> Any:
         """Return the numbers of the rows that are kept, for every recording."""

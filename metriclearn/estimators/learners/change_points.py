@@ -43,6 +43,7 @@ from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, PenalizedMet
 from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
+from metriclearn.views.plain import reads_missing
 
 _COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
@@ -199,7 +200,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             completes=(False, "n_segments=None"),
             first=self.alternation.start,
             one_is_few=True,
-            missing=getattr(self.view, "missing", False),
+            missing=reads_missing(self.view),
             **{name: getattr(self, name) for name in shared},
         )
 

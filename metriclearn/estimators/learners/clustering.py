@@ -26,6 +26,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
+from metriclearn.views.plain import reads_missing
 
 # A feature that is constant in every cluster must not get an infinite weight.
 _LEAST_WITHIN = 1e-2
@@ -237,7 +238,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
             completes=(True, 'n_clusters="given"'),
             first=self.alternation.start,
             random_state=self.random_state,
-            missing=getattr(self.view, "missing", False),
+            missing=reads_missing(self.view),
             **{name: getattr(self, name) for name in shared},
         )
 

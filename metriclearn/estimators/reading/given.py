@@ -107,7 +107,7 @@ class Given(NamedTuple):
         arrays = list(self.data.arrays)
         fitted, rows = fit_view(view, arrays, None, self.groups)  # no labels leak
         seen = self._replace(data=DataSets(rows, False, None))
-        if not hasattr(fitted, "kept"):
+        if fitted.keeps_all:
             return fitted, seen
         kept = fitted.kept(arrays)
         if self.codes is None:

@@ -20,7 +20,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.views.plain import rows_of
+from metriclearn.views.plain import leaves_out, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def answers_of(
     # A warning about segments of a few samples is not needed for a single member.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         for score, fit in zip(scores, fits):
-            if not isinstance(score, SegmentScore) or hasattr(score.view, "kept"):
+            if not isinstance(score, SegmentScore) or leaves_out(score.view):
                 found = score.segment(X, count)
             else:
                 if fit not in readings:

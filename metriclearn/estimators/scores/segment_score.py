@@ -27,7 +27,7 @@ from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.problem.partition import Partition
 from metriclearn.views.chain import Chain
 from metriclearn.views.gaps import placed
-from metriclearn.views.plain import rows_of
+from metriclearn.views.plain import leaves_out, rows_of
 
 Form = LowRankForm | ChargedForm
 
@@ -150,7 +150,7 @@ class SegmentScore:
 
     def kept(self, X: NDArray) -> NDArray[np.int64] | None:
         """Return the numbers of the rows that the view keeps; None if it keeps all rows."""
-        return self.view.kept([X])[0] if hasattr(self.view, "kept") else None
+        return self.view.kept([X])[0] if leaves_out(self.view) else None
 
     def read(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
         """Compute the rows, scores of names and penalties of changes of a recording."""
@@ -273,7 +273,7 @@ class SegmentScore:
             return f"ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
         if self.names is not None and self.names.transitions is not None:
             return "transitions=False for a stream, as its search has no state for each name."
-        if hasattr(self.view, "kept") or (self.view is not None and self.view.reach is None):
+        if self.view is not None and (self.view.reach is None or not self.view.keeps_all):
             known = "a view that keeps all rows and reads a known number of neighbors for a stream"
             return f"{known}, got {self.view!r}."
         for part in (self.names, self.boundaries):
