@@ -42,7 +42,7 @@ from metriclearn.estimators.selection.families import (
     listed_members,
     refuse_neighbors,
 )
-from metriclearn.estimators.selection.fits import Fits, fitted_table
+from metriclearn.estimators.selection.fits import Fits
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.rules import (
     Rules,
@@ -304,7 +304,7 @@ class Segmenter(AgreementSegmenter):
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
         runner = fitted._runner
-        table_of = partial(fitted_table, runner, divided, parts, fitted._rules(given, parts))
+        table_of = partial(runner.table, divided, parts, fitted._rules(given, parts))
         table = table_of(fitted._members(divided, parts))
         if not parts.left_out:
             fitted._take_all(table)

@@ -469,6 +469,13 @@ def codes_of_known(labels: Iterable[Hashable]) -> NDArray[np.int64]:
     return codes
 
 
+def numbered(labels: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Number labels from 0 on, in sorted order, or objects by first appearance."""
+    values = label_values(labels)
+    values = factorize(values) if values.dtype == object else values
+    return np.unique(values, return_inverse=True)[1]
+
+
 def factorize(values: NDArray) -> NDArray[np.int64]:
     """Return integer codes of labels (from :func:`label_values`), in order of first appearance."""
     if values.dtype == object:

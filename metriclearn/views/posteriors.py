@@ -15,7 +15,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.problem.partition import factorize, label_values
+from metriclearn.problem.partition import numbered
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
 from metriclearn.views.gaps import labels_for
@@ -408,10 +408,7 @@ def _owners(who: str, groups: ArrayLike | None, n: int) -> NDArray[np.int64]:
     if groups is None:
         return np.arange(n)
     try:
-        names = label_values(groups)  # type: ignore[arg-type]
-        owners = np.unique(
-            factorize(names) if names.dtype == object else names, return_inverse=True
-        )[1]
+        owners = numbered(groups)  # type: ignore[arg-type]
     except ValueError:
         owners = np.empty(0, dtype=np.int64)
     if owners.shape != (n,):

@@ -18,9 +18,9 @@ from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import (
     LabeledPartition,
     Partition,
-    factorize,
     label_array,
     label_values,
+    numbered,
 )
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
 
@@ -282,14 +282,12 @@ def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.in
     units = np.arange(n)
     if groups is not None:
         try:
-            names = label_values(groups)
+            units = numbered(groups)
         except ValueError as error:
             raise ValueError(
                 f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
                 f"of them missing, got {shown(groups)}."
             ) from error
-        names = factorize(names) if names.dtype == object else names
-        units = np.unique(names, return_inverse=True)[1]
     if np.shape(units) != (n,) or units.max() < fewest - 1:
         several = " in two groups and more" * (fewest > 1)
         raise ValueError(

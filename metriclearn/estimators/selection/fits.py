@@ -126,6 +126,46 @@ class Fits:
         timed = tuple(seconds[kept].tolist())
         return [members[m] for m in kept], [rows[m] for m in kept], timed, missing
 
+    def table(self, given: Given, parts: Parts, rules: Rules, members: list[Member]) -> CrossFit:
+        """Fit members to all parts, those with equal views together, and add candidates by rules.
+
+        After an interruption, the members that are finished are kept, and a warning says so. If
+        members may fail, the error of one is raised only if none is left.
+        """
+        table, missing = None, dict[str, Exception]()
+        members = thinned(members, given, parts)
+        with self.bar(members, len(parts)) as bar:
+            for group in by_view(members, self.seconds is not None):
+                views = PartViews(group[0].view, parts, given)
+                try:
+                    kept, models, seconds, failed = self.run(group, views, bar, table is None)
+                    missing |= failed
+                    if not kept:
+                        continue
+                    more = CrossFit.of(given, kept, models, parts, views)
+                    with warnings.catch_warnings(action="ignore", category=UserWarning):
+                        more = replace(more, seconds=seconds).with_rules(rules)
+                except KeyboardInterrupt:
+                    if table is None:
+                        raise
+                    note(
+                        f"the fit was interrupted; the {len(table.members)} of {len(members)} "
+                        "members that are finished are used."
+                    )
+                    break
+                except ValueError as error:  # of the view, or of penalties
+                    if not self.may_fail:
+                        raise
+                    missing |= dict.fromkeys((one.family for one in group), error)
+                    continue
+                views.forget_rows()
+                table = more if table is None else table.joined(more)
+        if table is None:
+            raise next(iter(missing.values()))
+        if not any(one.classes is not None for row in table.scores for one in row):
+            table = replace(table, classes=None, codes=None)
+        return replace(table, missing=missing)
+
     @property
     def is_over(self) -> bool:
         """Whether there is no time to begin with another member."""
@@ -171,53 +211,6 @@ class Fits:
         if self.seconds is not None and "callbacks" in given:
             model.set_params(callbacks=given["callbacks"])
         return model
-
-
-def fitted_table(
-    runner: Fits,
-    given: Given,
-    parts: Parts,
-    rules: Rules,
-    members: list[Member],
-) -> CrossFit:
-    """Fit members to all parts, those with equal views together, and add candidates by rules.
-
-    After an interruption, the members that are finished are kept, and a warning says so. If
-    members may fail, the error of one is raised only if none is left.
-    """
-    table, missing = None, dict[str, Exception]()
-    members = thinned(members, given, parts)
-    with runner.bar(members, len(parts)) as bar:
-        for group in by_view(members, runner.seconds is not None):
-            views = PartViews(group[0].view, parts, given)
-            try:
-                kept, models, seconds, failed = runner.run(group, views, bar, table is None)
-                missing |= failed
-                if not kept:
-                    continue
-                more = CrossFit.of(given, kept, models, parts, views)
-                with warnings.catch_warnings(action="ignore", category=UserWarning):
-                    more = replace(more, seconds=seconds).with_rules(rules)
-            except KeyboardInterrupt:
-                if table is None:
-                    raise
-                note(
-                    f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
-                    "that are finished are used."
-                )
-                break
-            except ValueError as error:  # of the view, or of penalties
-                if not runner.may_fail:
-                    raise
-                missing |= dict.fromkeys((one.family for one in group), error)
-                continue
-            views.forget_rows()
-            table = more if table is None else table.joined(more)
-    if table is None:
-        raise next(iter(missing.values()))
-    if not any(one.classes is not None for row in table.scores for one in row):
-        table = replace(table, classes=None, codes=None)
-    return replace(table, missing=missing)
 
 
 class Late(Exception):
