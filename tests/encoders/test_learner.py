@@ -624,6 +624,18 @@ def test_data_to_learn_nothing_from_are_refused_before_training(X, y, sentence: 
         learner(n_segments=given, callbacks=[ml.running.EarlyStopping(XS, YS)]).fit(X, y)
 
 
+def test_recordings_train_a_network_alike_or_not_at_all() -> None:
+    """A weight of 0 leaves a recording out; other weights would not be those of the hinge."""
+    weights = [1.0, 1.0, 0.0, 1.0, 0.0]
+    fitted = learner(n_epochs=1).fit(XS, YS, sample_weight=weights)
+    alone = learner(n_epochs=1).fit([XS[i] for i in (0, 1, 3)], [YS[i] for i in (0, 1, 3)])
+    np.testing.assert_array_equal(fitted.transform(XS[2]), alone.transform(XS[2]))
+    with pytest.raises(ValueError, match=r"Encoder trains on all recordings alike, .* weight of 0"):
+        learner(n_epochs=1).fit(XS, YS, sample_weight=[1.0, 2.0, 1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="Encoder needs a list of sequences in two groups and more"):
+        learner(n_epochs=1, n_folds=2).fit(XS[:1], YS[:1])
+
+
 def test_parameters_of_augmentations_are_checked() -> None:
     with pytest.raises(ValueError, match="Scaling needs a deviation of at least 0"):
         Scaling(2, deviation=-1.0)
