@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, in_turns, peak_mebibytes
+from metriclearn import Partition
 from metriclearn.datasets import LabeledSequences, make_change_points
 
 BENCH = Benchmark("encoders", __doc__)
@@ -128,16 +129,15 @@ def trained_on(device: str, run: Run) -> Row:
     no dropout, so that all devices use the same random numbers."""
     import torch
 
-    from metriclearn.encoders import EncoderMetricLearner, TemporalConvolution
+    from metriclearn.encoders import Encoder, TemporalConvolution
+    from metriclearn.views import Labels
 
     data, here = recordings(run.tiny), torch.device(device)
-    encoder = partial(TemporalConvolution, n_channels=_CHANNELS, dropout=0.0)
-    learner = EncoderMetricLearner(
-        encoder, n_epochs=3, batch_size=8, device=device, random_state=0, verbose=False
-    )
+    network = partial(TemporalConvolution, n_channels=_CHANNELS, dropout=0.0)
+    view = Encoder(network, n_epochs=3, batch_size=8, device=device, random_state=0, verbose=False)
     begun = time.perf_counter()
-    learner.fit(data.sequences, data.labels)
-    hinges = learner.history_["hinge"]
+    view.fit(data.sequences, Labels(list(map(Partition.from_runs, data.labels))))
+    hinges = view.history_["hinge"]
     return {
         "device": torch.cuda.get_device_name(here) if here.type == "cuda" else device,
         "seconds": time.perf_counter() - begun,

@@ -195,7 +195,7 @@ class Comparison(Procedure):
             "is_default": any(o.name == OURS and o.method.estimator for o in first),
             "has_one": any(o.name == ONE for o in first) or bool(self.config.get("refit")),
         }
-        encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
+        encoded = encoder_of(mine.models["estimated"]) is not None  # its features have no names
         artifacts = Artifacts(
             strips=_typical_strips(first, results_table(told), mine),
             feature_names={} if encoded else {mine.name: cases[0].train.feature_names},
@@ -205,6 +205,13 @@ class Comparison(Procedure):
         )
         protocol = page("comparison.protocol.j2", **facts).strip()
         return Story(protocol, artifacts, told, self.default())
+
+
+def encoder_of(model: Any) -> Any:
+    """Return the trained Encoder that a model sees its rows through, or None."""
+    view = getattr(getattr(model, "score_", None), "view", None)
+    last = getattr(view, "views_", [view])[-1]
+    return last if hasattr(last, "network_") else None
 
 
 def fit_in_groups(estimator: Any, X: Any, y: Any, groups: Any) -> Any:
@@ -485,7 +492,7 @@ def _typical_strips(
         X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
         ends = {o.name: o.models["estimated"].predict_change_points([X])[0] for o in pair}
         shown = {data.feature_names[j]: X[:, j] / scale[j] for j in leading}
-        if hasattr(model, "encoder_"):
+        if encoder_of(model) is not None:
             Z = model.transform(X)
             some = np.argsort(-Z.var(axis=0), kind="stable")[:3]
             shown = {f"learned feature {j}": Z[:, j] for j in some}

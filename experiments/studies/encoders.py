@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from omegaconf import DictConfig
 from sklearn.base import clone
 
-from experiments.harness.comparison import Comparison
+from experiments.harness.comparison import Comparison, encoder_of
 from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
@@ -57,7 +57,7 @@ class Encoders(AudioAndVideo):
         every = {name: list(family) for name, family in members.items()}
         with joblib.Parallel(self.config.n_jobs, backend="loky") as parallel:
             for name, family in members.items():
-                encoders = [row for row in family if hasattr(row[0], "encoder_")]
+                encoders = [row for row in family if encoder_of(row[0]) is not None]
                 for row, seed in product(encoders, range(1, self.config.seeds)):
                     fits = map(joblib.delayed(from_seed), row, repeat(seed), fitted_to)
                     every[name].append(parallel(fits))
@@ -65,7 +65,7 @@ class Encoders(AudioAndVideo):
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         first, scores = super().score(model, option, column, case)
-        if not hasattr(model, "encoder_"):
+        if encoder_of(model) is None:
             return first, scores
         losses = [scores[MEASURE]]
         for seed in range(1, self.config.seeds):
@@ -99,13 +99,18 @@ def with_one_thread() -> None:
 def from_seed(model: Any, seed: int, data: LabeledSequences) -> Any:
     """Copy a model with another random seed, and fit the copy."""
     with_one_thread()
-    return clone(model).set_params(random_state=seed).fit(data.sequences, data.labels)
+    model = clone(model)
+    for view in getattr(model.view, "views", [model.view]):
+        if "random_state" in view.get_params():
+            view.set_params(random_state=seed)
+    return model.fit(data.sequences, data.labels)
 
 
 def of_raw_signals(model: Any) -> Any:
     """Find the module of a model's encoder that knows which columns are raw signals. Returns None
     if there is no such module."""
-    parts = model.encoder_.modules() if hasattr(model, "encoder_") else ()
+    encoder = encoder_of(model)
+    parts = () if encoder is None else encoder.network_.modules()
     return next((part for part in parts if hasattr(part, "n_raw")), None)
 
 

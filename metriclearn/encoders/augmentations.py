@@ -34,7 +34,7 @@ class Recording(NamedTuple):
 
     See Also
     --------
-    EncoderMetricLearner : its ``augmentations`` take and return lists of recordings.
+    Encoder : its ``augmentations`` take and return lists of recordings.
 
     Examples
     --------
@@ -135,8 +135,8 @@ class Scaling(Channels):
 
     Examples
     --------
-    >>> from metriclearn.encoders import EncoderMetricLearner, Scaling
-    >>> learner = EncoderMetricLearner(augmentations=[Scaling(6)])
+    >>> from metriclearn.encoders import Encoder, Scaling
+    >>> view = Encoder(augmentations=[Scaling(6)])
     """
 
     deviation: Annotated[float, Real()] = 0.1
@@ -176,8 +176,8 @@ class Rotation(Channels):
 
     Examples
     --------
-    >>> from metriclearn.encoders import EncoderMetricLearner, Rotation
-    >>> learner = EncoderMetricLearner(augmentations=[Rotation(6)])
+    >>> from metriclearn.encoders import Encoder, Rotation
+    >>> view = Encoder(augmentations=[Rotation(6)])
     """
 
     deviation: Annotated[float, Real()] = 0.2
@@ -255,8 +255,8 @@ class TimeReversal(Channels):
 
     Examples
     --------
-    >>> from metriclearn.encoders import EncoderMetricLearner, TimeReversal
-    >>> learner = EncoderMetricLearner(augmentations=[TimeReversal(6)])
+    >>> from metriclearn.encoders import Encoder, TimeReversal
+    >>> view = Encoder(augmentations=[TimeReversal(6)])
     """
 
     probability: Annotated[float, Real(0.0, 1.0)] = 0.5

@@ -64,7 +64,7 @@ class Standardization(nn.Module):
 
     See Also
     --------
-    EncoderMetricLearner : standardizes the inputs of its encoder.
+    Encoder : standardizes the inputs of its network.
 
     Examples
     --------
@@ -319,50 +319,6 @@ class WindowEncoder(nn.Module):
         return self.rest(self.context(X.transpose(1, 2)).transpose(1, 2))
 
 
-class Columns(nn.Module):
-    """Apply an encoder to the first columns of the input only.
-
-    Parameters
-    ----------
-    n_features : int
-        Number of input columns P.
-    encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. The class is called
-        with ``stop``.
-    stop : int
-        Number of columns that the encoder reads, at most P.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is invalid.
-
-    See Also
-    --------
-    metriclearn.views.Columns : the same for any learner.
-    Normalized, Ensemble : other encoders that contain encoders.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from metriclearn.encoders import Columns, WindowEncoder
-    >>> Columns(5, WindowEncoder, 3)(torch.zeros(1, 10, 5)).shape
-    torch.Size([1, 10, 16])
-    """
-
-    @needs
-    def __init__(self, n_features: _Count, encoder: _Maker, stop: _Count) -> None:
-        super().__init__()
-        if stop > n_features:
-            raise ValueError(f"Columns needs stop ≤ {n_features} columns, got {stop}.")
-        self.stop = stop
-        self.encoder = encoder(stop)
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Map a batch of recordings (N, T, P) to features (N, T, r)."""
-        return self.encoder(X[..., : self.stop])
-
-
 class Normalized(nn.Module):
     """Scale the outputs of an encoder to the same variance in every recording.
 
@@ -594,8 +550,6 @@ def rows_seen(network: nn.Module) -> tuple[int, int] | None:
     if isinstance(network, WindowEncoder):
         context = network.context.kernel_size[0] // 2
         return context, context
-    if isinstance(network, Columns):
-        return rows_seen(network.encoder)
     if isinstance(network, FrozenEncoder):
         return rows_seen(network.head)
     if isinstance(network, (nn.Sequential, Ensemble)):

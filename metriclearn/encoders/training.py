@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import NamedProducts, StructuredHingeLoss
 from metriclearn.encoders.networks import Ensemble
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.running.atomic import Checkpoint
@@ -54,8 +55,8 @@ class Training:
 
     Parameters
     ----------
-    settings : EncoderMetricLearner
-        The learner whose parameters are used.
+    settings : Encoder
+        The view whose parameters are used.
     network : nn.Module
         The untrained network, with a standardization of its inputs.
     seed : int
@@ -163,9 +164,9 @@ class Training:
             hinge = self.loss(list(map(self.head, outputs)), [truth for _, truth in batch])
             if not any(map(attrgetter("requires_grad"), outputs)):
                 raise ValueError(
-                    f"{type(settings).__name__} needs an encoder with weights to train, got "
-                    "outputs without gradients (detached, or from frozen layers only); fit "
-                    "ChangePointMetricLearner to such features."
+                    f"{type(settings).__name__} needs a network with weights to train, got outputs "
+                    "without gradients (detached, or from frozen layers only); pass such features "
+                    "to a learner without this view."
                 )
             # The factor of the learning rate: a line up to 1, then half a cosine down to 0.
             progress = (epoch + (step + 1) / len(starts)) / settings.n_epochs
@@ -181,18 +182,21 @@ class Training:
         return total / len(order)
 
     def _snapshot(self) -> Any:
-        """Return an estimator with the current network and penalty, and the metric B = I."""
-        learner = copy.copy(self.settings)
-        learner.kept_, names = self.network, None
+        """Return a learner with the current network and penalty, and the metric B = I."""
+        view, names = copy.copy(self.settings), None
+        view.kept_ = self.network
         if isinstance(self.head, ScoresOfNames):
             assert self.classes is not None
             averaged = [m for m in self.network.modules() if isinstance(m, Ensemble)]
             scale = prod(len(m.encoders) for m in averaged) ** -0.5  # their outputs are summed
             names = self.head.weights(self.classes, scale)
-        given = learner.n_segments == "given"
+        learner: Any = ChangePointMetricLearner(n_segments=view.n_segments, min_size=view.min_size)
+        learner.n_features_in_ = view.n_features_in_
+        given = view.n_segments == "given"
         penalty = None if given else float(self.loss.penalty.detach())
-        learner.score_ = SegmentScore(np.eye(self.n_outputs), penalty, names=names)
-        return learner
+        return learner.with_score(
+            SegmentScore(np.eye(self.n_outputs), penalty, names=names, view=view)
+        )
 
     def _checkpoint(self) -> Checkpoint:
         """Return the checkpoint, identified by the data, labels, settings and initial weights."""
@@ -278,12 +282,12 @@ def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
     shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else ()
     if len(shape) != 3 or shape[:2] != (1, len(X)):
         raise ValueError(
-            "EncoderMetricLearner needs an encoder from (N, T, P) to (N, T, r), got one from "
+            "Encoder needs a network from (N, T, P) to (N, T, r), got one from "
             f"{tuple(given.shape)} to {shape}."
         )
     if not torch.isfinite(outputs).all():
         raise ValueError(
-            "EncoderMetricLearner needs finite outputs of its encoder, got NaN or infinity; lower "
+            "Encoder needs finite outputs of its network, got NaN or infinity; lower the "
             "learning_rate, or change the unit of the data."
         )
     return outputs[0]

@@ -26,12 +26,12 @@ from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.agreement_stream import AgreementStream
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
-from metriclearn.problem.named_segments import NamedPartition, PartialNames
+from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Whole
 from metriclearn.running.times import Times, matches, mean_rows, read_times
-from metriclearn.views.gaps import placed, restriction
-from metriclearn.views.plain import rows_of
+from metriclearn.views.gaps import placed
+from metriclearn.views.plain import leaves_out, rows_of
 
 
 class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
@@ -166,8 +166,9 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True)
         forms, found, _ = zip(*self.answers(data, None))
-        if self.view_ is not None and hasattr(self.view_, "kept"):
-            truths = list(map(restriction, truths, self.view_.kept(list(data.arrays))))
+        if leaves_out(self.view_):
+            kept = self.view_.kept(list(data.arrays))
+            truths = [truth.at(rows) for truth, rows in zip(truths, kept)]
         members, weights = [form.members for form in forms], self.agreement_.weights
         rates = BoundaryRates.learn(found, members, truths, weights)
         if not len(rates.distances):
@@ -203,10 +204,9 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         counts = read_counts(who, "n_segments", n_segments, data, optional=True, min_size=size)
         facts = read_known(who, known, data, self.classes_)
         for X, count, fact in zip(data.arrays, counts, facts):
-            kept = self.view_.kept([X])[0] if hasattr(self.view_, "kept") else None
+            kept = self.view_.kept([X])[0] if leaves_out(self.view_) else None
             if kept is not None and fact is not None:
-                seen: Any = restriction(fact, kept)
-                fact = PartialNames(seen, fact.names[kept]) if hasattr(fact, "names") else seen
+                fact = fact.at(kept)
             form, found = self.agreement_.answer(rows_of(self.view_, X), count, fact)
             ends = found.change_points
             results.append((form, found, ends if kept is None else placed(ends, kept, len(X))))

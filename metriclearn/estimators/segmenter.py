@@ -28,7 +28,6 @@ from metriclearn.estimators.reading.given import (
     count_segments,
     divides_equal,
     front_view,
-    is_whole,
     read_files,
     read_given,
 )
@@ -43,7 +42,7 @@ from metriclearn.estimators.selection.families import (
     listed_members,
     refuse_neighbors,
 )
-from metriclearn.estimators.selection.fits import Fits, fitted_table
+from metriclearn.estimators.selection.fits import Fits
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.rules import (
     Rules,
@@ -72,14 +71,15 @@ from metriclearn.running.parameters import (
     check_parameters,
 )
 from metriclearn.views.columns import note_constant
+from metriclearn.views.plain import leaves_out
 from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
     "segmenters", lambda one: isinstance(one, Member) or is_segmenter(one), optional=True
 )
 _MEMBERS = Needs(
-    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file its "
-    "EncoderMetricLearner), or None",
+    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file the "
+    "learner that wrote it), or None",
     lambda given: is_segmenter(given) or _FAMILIES.accepts(given),
 )
 
@@ -304,7 +304,7 @@ class Segmenter(AgreementSegmenter):
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
         runner = fitted._runner
-        table_of = partial(fitted_table, runner, divided, parts, fitted._rules(given, parts))
+        table_of = partial(runner.table, divided, parts, fitted._rules(given, parts))
         table = table_of(fitted._members(divided, parts))
         if not parts.left_out:
             fitted._take_all(table)
@@ -336,7 +336,7 @@ class Segmenter(AgreementSegmenter):
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
         who = type(self).__name__
-        missing = self.view is None or getattr(self.view, "missing", False)
+        missing = self.view is None or self.view.missing
         X = read_files(who, X, self.extractor)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
@@ -365,7 +365,7 @@ class Segmenter(AgreementSegmenter):
         self.n_groups_ = len(np.unique(given.groups[given.used]))
         self.n_segments_ = sum(map(count_segments, known))
         rate = BoundaryRate.of(known, given.segment_length)
-        if rate is not None and not all(map(is_whole, known)):
+        if rate is not None and not all(truth.is_whole for truth in known):
             lengths = [1 / rate.quantile(q) / self.rows_per_second for q in (0.5, 0.95, 0.05)]
             self.expected_length_ = cast("tuple[float, float, float]", tuple(lengths))
 
@@ -413,7 +413,7 @@ class Segmenter(AgreementSegmenter):
         if members is None and not parts.left_out:
             refuse_regions(type(self).__name__, given.truths)
             return [Member("whitened", WhitenedMetricLearner(retune=True))]
-        behind = self.view_ is not None and hasattr(self.view_, "kept")
+        behind = leaves_out(self.view_)
         if members is None:
             window = None
             if self.for_streams:
@@ -563,6 +563,6 @@ class Segmenter(AgreementSegmenter):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.view is None or getattr(self.view, "missing", False)
+        tags.input_tags.allow_nan = self.view is None or self.view.missing
         tags.target_tags.required = True
         return tags

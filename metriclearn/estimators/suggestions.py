@@ -86,12 +86,7 @@ class LabeledRecordings(NamedTuple):
         if known is None:
             known = data.as_passed([PartialPartition(length) for length in data.lengths])
         truths = read_labelings(who, known, data, segments=True, partial=True)
-        stretches: list[tuple[int, int, NDArray[np.int64]]] = []
-        for i, truth in enumerate(truths):
-            if isinstance(truth, Partition):
-                stretches.append((i, 0, truth.change_points))
-            else:
-                stretches += [(i, start, ends) for start, ends in truth.pieces.stretches]
+        stretches = [(i, *one) for i, truth in enumerate(truths) for one in truth.pieces.stretches]
         return cls(data, stretches)
 
     @property

@@ -14,12 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
-from metriclearn.problem.partial_labels import (
-    Labeled,
-    PartialPartition,
-    labeled_part,
-    partial_labels_of,
-)
+from metriclearn.problem.partial_labels import Labeled, PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs, real_array
 
@@ -387,7 +382,7 @@ def best_penalty(
     min_size = int(min_size)
     problems = [PenalizedSegmentation(form, min_size) for form in forms]
     possible = np.array([form.n_samples // min_size for form in forms])
-    labels = [partial_labels_of(truth) or truth for truth in truths]
+    labels = [truth.partial_labels or truth for truth in truths]
     parts = list(map(labeled_part, labels))
     likely = np.array(list(map(attrgetter("likely"), parts)))
     complete = all(isinstance(one, Partition) for one in labels)

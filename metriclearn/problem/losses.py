@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.charges import Charges, total_charge
 from metriclearn.problem.forms import Form, LowRankForm
-from metriclearn.problem.partial_labels import PartialPartition, partial_labels_of
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
@@ -102,7 +102,7 @@ class FrobeniusLoss:
 
 def _is_whole(truth: Any) -> bool:
     """Return whether D = I."""
-    return partial_labels_of(truth) is None and getattr(truth, "share", None) is None
+    return truth.partial_labels is None and truth.share is None
 
 
 def _variable_part(partition: Partition | Projector, truth: Any) -> float:

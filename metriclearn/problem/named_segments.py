@@ -27,11 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, add_rows
 from metriclearn.problem.losses import ChargedForm, KnownLoss
-from metriclearn.problem.partial_labels import (
-    CompletedPartition,
-    PartialPartition,
-    partial_labels_of,
-)
+from metriclearn.problem.partial_labels import CompletedPartition, PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 
@@ -107,6 +103,10 @@ class PartialNames(PartialPartition):
         self.names = np.array(names, dtype=np.int64)
         self.names.setflags(write=False)
         self._content = (*known._content, self.names.tobytes())
+
+    def at(self, kept: NDArray[np.int64]) -> PartialNames:
+        """Return what the labels say about the kept rows, with their names."""
+        return PartialNames(super().at(kept), self.names[kept])
 
     def with_completion(self, partition: Partition) -> CompletedPartition:
         """Return a copy of a segmentation with names, marked as a completion of these labels."""
@@ -389,7 +389,7 @@ class NamedLoss:
 
     def codes(self, truth: Any) -> NDArray:
         """Return the codes (T,) of the true names of all samples, and −1 for unknown names."""
-        known = partial_labels_of(truth)
+        known = truth.partial_labels
         return truth.sample_names if known is None else known.names
 
     def __call__(self, partition: NamedPartition, truth: Any) -> float:

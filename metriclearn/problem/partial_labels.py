@@ -155,8 +155,10 @@ class PartialPartition:
         return self
 
     @classmethod
-    def from_partition(cls, partition: Partition) -> PartialPartition:
-        """Make partial labels that contain all labels of a partition."""
+    def from_partition(cls, partition: Partition | PartialPartition) -> PartialPartition:
+        """Make partial labels that contain all labels of a partition. Partial labels stay."""
+        if isinstance(partition, PartialPartition):
+            return partition
         return cls(partition.n_samples, labels=partition.labels)
 
     def with_completion(self, partition: Partition) -> CompletedPartition:
@@ -245,6 +247,16 @@ class PartialPartition:
         start, ends = stretches[0] if stretches else (0, np.array([1]))
         known = not regions and len(stretches) < 2 and (start, ends[-1]) == (0, self.n_samples)
         return Partition(ends=ends) if known else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the segmentation is known at every position."""
+        return self.segmentation() is not None
+
+    def at(self, kept: NDArray[np.int64]) -> PartialPartition:
+        """Return what the labels say about the kept rows, see :meth:`Region.at`."""
+        regions = [seen for region in self.constraints for seen in region.at(kept)]
+        return PartialPartition(len(kept), regions=regions)
 
     def within(self, start: int, stop: int) -> PartialPartition:
         """Make partial labels of X[start:stop], from the constraints inside this stretch."""
@@ -353,11 +365,6 @@ class LabeledPartial(PartialPartition):
         self.sample_labels = np.array(values)
         self.sample_labels.setflags(write=False)
         self._content = (*known._content, tuple(self.sample_labels.tolist()))
-
-
-def partial_labels_of(truth: Any) -> Any:
-    """Return the partial labels of a truth, or None for a Partition, whose labels are all known."""
-    return getattr(truth, "partial_labels", None)
 
 
 def fewest_changes(labels: Partition | PartialPartition) -> int:

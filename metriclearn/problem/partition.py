@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.problem.regions import Pieces
 from metriclearn.running.parameters import OneOf, Whole, real_array, shown
 
 _SIZE = Whole(1)
@@ -67,6 +68,10 @@ class Partition:
     """
 
     __slots__ = ("_labels", "contiguous", "ends", "n_clusters", "n_samples", "sizes")
+    # A partition answers what partial labels answer: none of its labels is unknown.
+    is_whole = True
+    partial_labels: Any = None
+    share: Any = None
 
     def __init__(
         self,
@@ -188,6 +193,15 @@ class Partition:
                 "after another one; use Partition.from_runs to make each run a segment."
             )
         return self.ends.copy()
+
+    @property
+    def pieces(self) -> Pieces:
+        """What is known about changes, as for partial labels: a single stretch from 0 to T."""
+        return Pieces([(0, self.change_points)], [])
+
+    def at(self, kept: NDArray[np.int64]) -> Partition:
+        """Return the partition of the kept rows."""
+        return Partition.from_labels(self.labels[kept])
 
     def pool(self, X: NDArray) -> NDArray:
         """Compute YᵀX, the sums of rows over clusters, (T, …) -> (K, …), in linear time.
@@ -453,6 +467,13 @@ def codes_of_known(labels: Iterable[Hashable]) -> NDArray[np.int64]:
     codes, known = np.full(len(values), -1), values != -1
     codes[known] = factorize(values[known])
     return codes
+
+
+def numbered(labels: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Number labels from 0 on, in sorted order, or objects by first appearance."""
+    values = label_values(labels)
+    values = factorize(values) if values.dtype == object else values
+    return np.unique(values, return_inverse=True)[1]
 
 
 def factorize(values: NDArray) -> NDArray[np.int64]:

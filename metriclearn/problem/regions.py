@@ -142,6 +142,26 @@ class Region:
         """Return whether the number of sorted ``change_points`` inside the region is allowed."""
         return self.kind.allows(self.count(change_points))
 
+    def at(self, kept: NDArray[np.int64]) -> list[Region]:
+        """Return what the region says for certain about changes between kept rows.
+
+        Let k_{c−1} and k_c be neighboring kept rows. A change between them stands for one or more
+        changes at the positions k_{c−1} + 1 … k_c. So the upper number of the region holds on the
+        kept rows inside. The lower number holds on the kept rows around the region: from the last
+        one at or before its start to the first one at or after its last sample.
+        """
+        first, stop = np.searchsorted(kept, [self.start, self.stop]).tolist()
+        before = int(np.searchsorted(kept, self.start, side="right")) - 1
+        after = int(np.searchsorted(kept, self.stop - 1))
+        if (first, stop) == (before, after + 1):
+            return [Region(first, stop, self.kind)]
+        found = []
+        if self.kind.most is not None and stop - first > 1:
+            found.append(Region(first, stop, KINDS[0, self.kind.most]))
+        if self.kind.fewest and before >= 0 and after < len(kept):
+            found.append(Region(before, after + 1, AT_LEAST_ONE))
+        return found
+
     def mirrored(self, n_samples: int) -> Region:
         """Return the same region for the samples in reverse order."""
         return Region(n_samples - self.stop, n_samples - self.start, self.kind)

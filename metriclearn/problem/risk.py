@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.forms import Form, JointFeatures
 from metriclearn.problem.losses import Loss
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.executors import Executor, Sums, ThreadExecutor, add_up, shard_bounds
@@ -249,7 +248,7 @@ class HingeShard:
         truths, slopes = [], np.zeros((len(self.truths), len(w)))
         for i, (samples, old) in enumerate(zip(self.samples, self.truths)):
             truths.append(old)
-            known = partial_labels_of(old)
+            known = old.partial_labels
             if known is None:
                 continue
             form = point.form(samples).shifted(-point.penalty)

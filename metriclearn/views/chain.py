@@ -32,7 +32,12 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
     @property
     def held_out(self) -> bool:
         """Whether the rows of a recording are to come from a view fitted without its group."""
-        return any(getattr(view, "held_out", False) for view in self.views)
+        return any(view.held_out for view in self.views)
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether there is a row for every row of a recording."""
+        return all(view.keeps_all for view in self.views)
 
     @property
     def n_features_in_(self) -> int:
@@ -58,7 +63,7 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         self.views_ = views
         return found
 
-    @available_if(lambda self: any(hasattr(view, "kept") for view in self.views))
+    @available_if(lambda self: not self.keeps_all)
     def kept(self, X: Any) -> Any:
         """Return the numbers of the rows that all views keep, for every recording."""
         check_is_fitted(self, "views_")
@@ -122,6 +127,13 @@ class Chain(_Composed):
 
     views: Views
 
+    @classmethod
+    def of_fitted(cls, *views: Any) -> Self:
+        """Chain views that have already been fitted."""
+        chain = cls(views)
+        chain.views_ = list(views)
+        return chain
+
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Fit all views. The rows of the last one are not computed."""
         check_parameters(self)
@@ -140,12 +152,12 @@ class Chain(_Composed):
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
-        return getattr(self.views[0], "missing", False)
+        return self.views[0].missing
 
     @property
     def running(self) -> bool:
         """Whether rows are running sums: those of the last view."""
-        return bool(getattr(self.views[-1], "running", False))
+        return self.views[-1].running
 
     @property
     def reach(self) -> tuple[int, int] | None:
@@ -153,7 +165,7 @@ class Chain(_Composed):
         running sums of another."""
         *first, last = getattr(self, "views_", self.views)
         reaches = [view.reach for view in (*first, last)]
-        if None in reaches or any(getattr(view, "running", False) for view in first):
+        if None in reaches or any(view.running for view in first):
             return None
         return sum(r[0] for r in reaches), sum(r[1] for r in reaches)
 
@@ -175,7 +187,7 @@ class Chain(_Composed):
             _check_gaps(gaps, view)
             rows = view.fit_transform(X, y, groups)
             _check_gaps(gaps, view, fitted=True)
-            if hasattr(view, "kept"):
+            if not view.keeps_all:
                 gaps, kept = view, view.kept(X)
                 y = None if y is None else y.at(kept)
             X = rows
@@ -187,7 +199,7 @@ class Chain(_Composed):
     def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
         kept = [np.arange(len(one)) for one in X]
         for view in self.views_:
-            if hasattr(view, "kept"):
+            if not view.keeps_all:
                 kept = [before[now] for before, now in zip(kept, view.kept(X))]
             X = view.transform(X)
         return kept
@@ -231,19 +243,19 @@ class Union(_Composed):
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
-        return all(getattr(view, "missing", False) for view in self.views)
+        return all(view.missing for view in self.views)
 
     @property
     def running(self) -> bool:
         """Whether rows are running sums: if those of all views are."""
-        return all(getattr(view, "running", False) for view in self.views)
+        return all(view.running for view in self.views)
 
     @property
     def reach(self) -> tuple[int, int] | None:
         """The largest reach of the views; None if that of one is None, or if only some are running
         sums."""
         reaches = [view.reach for view in getattr(self, "views_", self.views)]
-        mixed = len({bool(getattr(view, "running", False)) for view in self.views}) > 1
+        mixed = len({view.running for view in self.views}) > 1
         if None in reaches or mixed:
             return None
         return max(r[0] for r in reaches), max(r[1] for r in reaches)
@@ -278,7 +290,7 @@ def _check_gaps(gaps: Any, view: Any, *, fitted: bool = False) -> None:
 def _kept_by(views: list[Any], X: list[Any]) -> list[list[NDArray[np.int64]]]:
     """Return the numbers of the rows that each view keeps of every recording."""
     whole = [np.arange(len(one)) for one in X]
-    return [view.kept(X) if hasattr(view, "kept") else whole for view in views]
+    return [whole if view.keeps_all else view.kept(X) for view in views]
 
 
 def _side_by_side(views: list[Any], X: list[Any], rows: list[list[NDArray]]) -> list[NDArray]:

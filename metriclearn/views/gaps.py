@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.regions import AT_LEAST_ONE, KINDS, Region
 from metriclearn.running.parameters import OneOf, Whole, shown
 from metriclearn.views.plain import PlainView, is_one
 
@@ -61,7 +60,7 @@ class Labels:
     def at(self, kept: Sequence[NDArray[np.int64]]) -> Labels:
         """Return the labels of the kept rows of every recording."""
         codes = None if self.codes is None else [c[k] for c, k in zip(self.codes, kept)]
-        partitions = list(map(restriction, self.partitions, kept))
+        partitions = [truth.at(rows) for truth, rows in zip(self.partitions, kept)]
         return Labels(partitions, codes, self.classes, self.weights)
 
 
@@ -88,40 +87,6 @@ def labels_for(view: Any, y: Any, arrays: Sequence[NDArray], *, names: bool = Fa
             f"recordings of {shown(lengths)}."
         )
     return y
-
-
-def restriction(truth: Truth, kept: NDArray[np.int64]) -> Truth:
-    """Convert labels of all rows to labels of the kept rows.
-
-    Let k_{c−1} and k_c be neighboring kept rows. A change between them stands for one or more
-    changes at the positions k_{c−1} + 1 … k_c. So the upper number of a region of partial labels
-    holds on the kept rows inside it. Its lower number (at most 1) holds on the kept rows around it,
-    unless a change before or after all kept rows satisfies the region.
-    """
-    if isinstance(truth, Partition):
-        return Partition.from_labels(truth.labels[kept])
-    regions = [seen for region in truth.constraints for seen in _seen(region, kept)]
-    return PartialPartition(len(kept), regions=regions)
-
-
-def _seen(region: Region, kept: NDArray[np.int64]) -> list[Region]:
-    """Return what a region says for certain about changes between kept rows.
-
-    The upper number of the region holds on the kept rows inside. The lower number holds on the kept
-    rows around the region: from the last one at or before its start to the first one at or after
-    its last sample.
-    """
-    first, stop = np.searchsorted(kept, [region.start, region.stop]).tolist()
-    before = int(np.searchsorted(kept, region.start, side="right")) - 1
-    after = int(np.searchsorted(kept, region.stop - 1))
-    if (first, stop) == (before, after + 1):
-        return [Region(first, stop, region.kind)]
-    found = []
-    if region.kind.most is not None and stop - first > 1:
-        found.append(Region(first, stop, KINDS[0, region.kind.most]))
-    if region.kind.fewest and before >= 0 and after < len(kept):
-        found.append(Region(before, after + 1, AT_LEAST_ONE))
-    return found
 
 
 def borders(kept: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -164,6 +129,7 @@ class LeaveOut(PlainView):
     """
 
     missing = True
+    keeps_all = False
 
     def kept(self, X: Any) -> Any:
         """Return the numbers of the rows that are kept, for every recording."""

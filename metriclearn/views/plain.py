@@ -45,8 +45,11 @@ class StatelessTransformer(  # type: ignore[call-arg]
 class View(Protocol):
     """Turns rows into rows. ``X`` is a list of recordings, (T_i, P) arrays.
 
-    A view that leaves rows out also has ``kept(X)``, the numbers of the rows that it keeps. A
-    linear view has ``matrix_``, the matrix W of its rows X Wᵀ.
+    A view says by ``missing`` whether it reads recordings with NaN, by ``keeps_all`` whether it
+    keeps all rows, by ``running`` whether its rows are running sums, and by ``held_out`` whether
+    training rows must come from a view fitted without the group of the recording. A view that
+    leaves rows out also has ``kept(X)``, the numbers of the rows that it keeps. A linear view has
+    ``matrix_``, the matrix W of its rows X Wᵀ.
 
     See Also
     --------
@@ -114,6 +117,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     # Whether recordings may contain NaN.
     missing: ClassVar[bool] = False
+    # Whether there is a row for every row of a recording; otherwise the view has ``kept``.
+    keeps_all: ClassVar[bool] = True
     # Whether rows are sums over all rows so far; ``reach`` is then that of their increases.
     running: ClassVar[bool] = False
     # Whether training rows must come from a view fitted without the group of the recording.
@@ -207,6 +212,16 @@ def fit_view(view: Any, X: list[NDArray], y: Labels | None, groups: Any) -> tupl
     """Fit a copy of a view. Returns the copy, and its rows of the training recordings."""
     fitted = clone(view)
     return fitted, fitted.fit_transform(X, y, groups)
+
+
+def reads_missing(view: Any) -> bool:
+    """Tell whether recordings may contain NaN behind a view, which may be None."""
+    return view is not None and view.missing
+
+
+def leaves_out(view: Any) -> bool:
+    """Tell whether a view leaves rows out; it may be None."""
+    return view is not None and not view.keeps_all
 
 
 def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> NDArray:

@@ -15,18 +15,13 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.problem.partition import factorize, label_values
+from metriclearn.problem.partition import numbered
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
 from metriclearn.views.plain import PlainView
-from metriclearn.views.windows import (
-    known_stretches,
-    typical_length,
-    widths_for,
-    window_moments,
-)
+from metriclearn.views.windows import typical_length, widths_for, window_moments
 
 _BLOCK = 4096  # rows that a job predicts at once
 LEAST = 1e-3  # smaller probabilities are raised to this: classifiers are never that certain
@@ -367,7 +362,7 @@ class ExpectedBoundaries(HeldOutView):
     def prepare(self, arrays: list[NDArray], y: Any) -> list[NDArray[np.int64]]:
         """Choose widths by the lengths of segments, and return where boundaries are near."""
         truths = labels_for(self, y, arrays).partitions
-        known = list(map(known_stretches, truths))
+        known = [truth.pieces.stretches for truth in truths]
         if not any(len(ends) > 1 for one in known for _, ends in one):
             raise ValueError(
                 "ExpectedBoundaries needs a labeled boundary, got none; label one, or take another "
@@ -413,10 +408,7 @@ def _owners(who: str, groups: ArrayLike | None, n: int) -> NDArray[np.int64]:
     if groups is None:
         return np.arange(n)
     try:
-        names = label_values(groups)  # type: ignore[arg-type]
-        owners = np.unique(
-            factorize(names) if names.dtype == object else names, return_inverse=True
-        )[1]
+        owners = numbered(groups)  # type: ignore[arg-type]
     except ValueError:
         owners = np.empty(0, dtype=np.int64)
     if owners.shape != (n,):

@@ -112,16 +112,9 @@ class Windows(PlainView):
         return found
 
 
-def known_stretches(truth: Partition | PartialPartition) -> list[tuple[int, NDArray[np.int64]]]:
-    """Return the start and the segment ends of every labeled stretch."""
-    if isinstance(truth, Partition):
-        return [(0, truth.change_points)]
-    return truth.pieces.stretches
-
-
 def typical_length(view: Any, truths: Sequence[Partition | PartialPartition]) -> float:
     """Return the median length of labeled segments, in rows."""
-    known = [one for truth in truths for one in known_stretches(truth)]
+    known = [one for truth in truths for one in truth.pieces.stretches]
     if not known:
         raise ValueError(
             f"{type(view).__name__} needs a labeled segment to know the length of windows, got "

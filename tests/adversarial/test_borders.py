@@ -31,10 +31,13 @@ TYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64
 ROWS = dict(learners.LEARNERS)
 if find_spec("torch"):
     ROWS["encoder"] = learners.Row(
-        lambda: ml.encoders.EncoderMetricLearner(
-            partial(ml.encoders.WindowEncoder, n_outputs=2, width=8),
-            n_epochs=1,
-            random_state=0,
+        lambda: ml.ChangePointMetricLearner(
+            view=ml.encoders.Encoder(
+                partial(ml.encoders.WindowEncoder, n_outputs=2, width=8),
+                n_epochs=1,
+                random_state=0,
+                verbose=False,
+            ),
             verbose=False,
         )
     )

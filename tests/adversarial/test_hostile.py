@@ -33,7 +33,7 @@ LABELS = {"y", "labels", "labels_true", "labels_pred", "truths", "reference"}
 NAN_IS_DOCUMENTED = (
     "goodman_kruskal_gamma",
     "weighted_goodman_kruskal",
-    "EncoderMetricLearner(validation=",
+    "Encoder(validation=",
 )
 # these accept anything, because they do not read the argument; NaT reads as a missing label
 NOT_READ = (

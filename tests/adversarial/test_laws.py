@@ -46,7 +46,7 @@ MADE: dict[str, Callable[[float], Any]] = {
 LEFT_OUT = {"Clusterer"}
 LEFT_OUT |= set(ml.views.__all__)  # tests/conformance/test_views.py
 # They do not read tables of samples, or take random steps that depend on the order
-LEFT_OUT |= {"EncoderMetricLearner", "ImageFeatures", "IntervalRegression"}
+LEFT_OUT |= {"Encoder", "ImageFeatures", "IntervalRegression"}
 LEFT_OUT |= {"FrozenFeatures"}
 LEFT_OUT |= {"FeaturePenalty", "SegmentCounts"}
 # Local optima, or rounds without a bound: rounding may lead to another result

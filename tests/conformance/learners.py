@@ -7,6 +7,7 @@ buffers that are used again do to it in tests/adversarial/test_borders.py.
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ class Row(NamedTuple):
     streams: bool = True
     counts: bool = True  # numbers of segments may be given
     stored: bool = True  # files hold it
+    steady: bool = True  # its numbers are the same on all processors
 
 
 SQUARED, FULL, FEW = ml.SquaredFrobenius(0.1), ml.FullMetric(), ml.BundleDual(max_rounds=30)
@@ -184,6 +186,13 @@ SEGMENTERS: dict[str, Row] = {
     "consensus of names": Row(partial(CONSENSUS, NAMED, for_streams=True), OF_NAMES, ODD),
     "best of the members": Row(partial(CONSENSUS, MEMBERS, combine="best", for_streams=True)),
 }
+if find_spec("torch"):
+    NETWORK = partial(ml.encoders.WindowEncoder, n_outputs=3, width=8, dropout=0.0)
+    ENCODED = ml.encoders.Encoder(NETWORK, n_epochs=20, learning_rate=0.02, random_state=0)
+    WINDOWS = views.Chain([views.Columns(0, 4), views.Windows((2, 4)), ENCODED])
+    SEGMENTERS["an encoder over windows of some columns"] = Row(
+        partial(SEGMENTS, FULL, ml.SquaredFrobenius(1.0, 1.0), view=WINDOWS), steady=False
+    )
 CLUSTERERS: dict[str, Row] = {
     "clusters": Row(CLUSTERS, FLOWERS, SPECIES),
     "clusters, local search": Row(

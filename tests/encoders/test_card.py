@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import metriclearn
-from metriclearn import FullMetric, NamedSegmentLearner, SquaredFrobenius
+from metriclearn import ChangePointMetricLearner, FullMetric, NamedSegmentLearner, SquaredFrobenius
 from metriclearn.datasets import make_change_points
 from metriclearn.views import Neighbors
 from tests.processes import kill_after_writing
@@ -20,7 +21,7 @@ from tests.processes import kill_after_writing
 torch = pytest.importorskip("torch")
 
 from metriclearn.encoders import (  # noqa: E402
-    EncoderMetricLearner,
+    Encoder,
     Ensemble,
     FrozenEncoder,
     FrozenFeatures,
@@ -28,6 +29,7 @@ from metriclearn.encoders import (  # noqa: E402
     StructuredHingeLoss,
     TemporalConvolution,
     WindowEncoder,
+    export_onnx,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -51,25 +53,36 @@ NAMED = NamedSegmentLearner(
 )
 
 
-def learner(encoder: Any = SMALL, device: str = "cuda", **options: Any) -> EncoderMetricLearner:
+def learner(
+    network: Any = SMALL, device: str = "cuda", last: Any = None, **options: Any
+) -> ChangePointMetricLearner:
+    """A learner behind an Encoder."""
     defaults: dict[str, Any] = {"n_epochs": 5, "batch_size": 2, "random_state": 0, "verbose": False}
-    return EncoderMetricLearner(encoder, device=device, **{**defaults, **options})
+    view = Encoder(network, device=device, names=last is not None, **{**defaults, **options})
+    if last is not None:
+        return clone(last).set_params(view=view)
+    return ChangePointMetricLearner(
+        FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False, retune=True, view=view
+    )
+
+
+def encoder_of(fitted: Any) -> Any:
+    return fitted.score_.view
 
 
 @pytest.mark.parametrize("encoder", [SMALL, FROZEN, TEAM])
 @pytest.mark.parametrize("last", [None, NAMED])
 def test_a_card_learns_what_the_processor_learns(encoder: Any, last: Any) -> None:
     """Sums of single precision have another order there."""
-    options = {} if last is None else {"last_layer": last}
-    fitted = learner(encoder, **options).fit(XS, YS)
-    expected = learner(encoder, "cpu", **options).fit(XS, YS)
-    np.testing.assert_allclose(fitted.history_["hinge"], expected.history_["hinge"], rtol=1e-3)
+    fitted = learner(encoder, last=last).fit(XS, YS)
+    expected = learner(encoder, "cpu", last).fit(XS, YS)
+    hinges, others = (encoder_of(one).history_["hinge"] for one in (fitted, expected))
+    np.testing.assert_allclose(hinges, others, rtol=1e-3)
     for Z, other in zip(fitted.transform(XS), expected.transform(XS)):
         np.testing.assert_allclose(Z, other, atol=1e-2 * np.abs(other).max())
-    moved = fitted.set_params(device="cpu")
-    np.testing.assert_allclose(
-        moved.transform(XS[0]), learner(encoder, **options).fit(XS, YS).transform(XS[0]), atol=1e-2
-    )
+    encoder_of(fitted).set_params(device="cpu")
+    again = learner(encoder, last=last).fit(XS, YS)
+    np.testing.assert_allclose(fitted.transform(XS[0]), again.transform(XS[0]), atol=1e-2)
 
 
 def test_slopes_of_the_hinge_are_those_of_the_processor() -> None:
@@ -100,7 +113,9 @@ assert not torch.cuda.is_available()
 X = np.load("X.npy")
 with open("model.pickle", "rb") as file:
     models = pickle.load(file), metriclearn.load("model.npz")
-np.save("Z.npy", [model.set_params(device="cpu").transform(X) for model in models])
+for model in models:
+    model.score_.view.set_params(device="cpu")
+np.save("Z.npy", [model.transform(X) for model in models])
 """
 
 
@@ -109,7 +124,7 @@ def test_files_of_a_card_are_read_without_one(encoder: Any, tmp_path: Path) -> N
     fitted = learner(encoder, n_epochs=1).fit(XS, YS)
     again = metriclearn.load(fitted.save(tmp_path / "model.npz"))
     np.testing.assert_array_equal(again.transform(XS[0]), fitted.transform(XS[0]))
-    assert next(again.encoder_.parameters()).device.type == "cuda"
+    assert next(encoder_of(again).network_.parameters()).device.type == "cuda"
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(fitted))
     np.save(tmp_path / "X.npy", XS[0])
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.getcwd()}
@@ -151,10 +166,10 @@ def test_an_exported_program_needs_no_card(tmp_path: Path) -> None:
     from onnx.reference import ReferenceEvaluator
 
     fitted = learner().fit(XS, YS)
-    session = ReferenceEvaluator(onnx.load(fitted.export_onnx(tmp_path / "encoder.onnx")))
+    session = ReferenceEvaluator(onnx.load(export_onnx(fitted, tmp_path / "encoder.onnx")))
     (Z,) = session.run(None, {"recording": XS[0][None].astype(np.float32)})
     np.testing.assert_allclose(Z[0], fitted.transform(XS[0]), atol=1e-3)
-    assert next(fitted.encoder_.parameters()).device.type == "cuda"
+    assert next(encoder_of(fitted).network_.parameters()).device.type == "cuda"
 
 
 def test_frozen_features_of_a_module_on_a_card() -> None:
@@ -190,4 +205,4 @@ def test_a_default_device_of_torch_changes_nothing(tmp_path: Path) -> None:
         loss = StructuredHingeLoss()
         loss([torch.tensor(XS[0]).cpu().requires_grad_()], [YS[0]]).backward()
         pytest.importorskip("onnxscript")
-        assert fitted.export_onnx(tmp_path / "encoder.onnx").is_file()
+        assert export_onnx(fitted, tmp_path / "encoder.onnx").is_file()

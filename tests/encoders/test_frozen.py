@@ -14,7 +14,7 @@ from tests.features.sounds import RATE, write_video, write_wave
 
 torch = pytest.importorskip("torch")
 
-from metriclearn.encoders import Columns, FrozenFeatures, WindowEncoder  # noqa: E402
+from metriclearn.encoders import FrozenFeatures  # noqa: E402
 
 
 class Power(torch.nn.Module):
@@ -69,8 +69,3 @@ def test_windows_of_signals_and_what_is_refused() -> None:
         frozen.transform(windows * 1e300)
     with pytest.raises(ValueError, match="needs a module, a torch module or"):
         FrozenFeatures("network", (8, 2)).transform(windows)
-
-
-def test_columns_that_are_not_there_are_refused() -> None:
-    with pytest.raises(ValueError, match="Columns needs stop ≤ 5 columns, got 9"):
-        Columns(5, WindowEncoder, 9)

@@ -1,4 +1,4 @@
-"""EncoderMetricLearner: repeatability, kill -9, files, validation, and what it refuses."""
+"""Encoder, a trained network as a view: repeatability, kill -9, files, and what it refuses."""
 
 import os
 import pickle
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
 import metriclearn as ml
@@ -21,12 +22,13 @@ from metriclearn.datasets import make_change_points
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import Callback
+from metriclearn.views import Labels
 from tests.processes import kill_after_writing
 
 torch = pytest.importorskip("torch")
 
 from metriclearn.encoders import (  # noqa: E402
-    EncoderMetricLearner,
+    Encoder,
     Ensemble,
     FrozenEncoder,
     FrozenFeatures,
@@ -38,6 +40,7 @@ from metriclearn.encoders import (  # noqa: E402
     TemporalConvolution,
     TimeReversal,
     WindowEncoder,
+    export_onnx,
 )
 
 DATA = make_change_points(5, 60, 6, 2, (3, 5), noise=1.0, jump=1.5, random_state=0)
@@ -47,9 +50,24 @@ YS = [y[:T] for y, T in zip(DATA.labels, LENGTHS)]
 SMALL = partial(TemporalConvolution, n_channels=2, width=4, n_outputs=3, n_blocks=1, kernel_size=3)
 
 
-def learner(encoder: Any = SMALL, **options: Any) -> EncoderMetricLearner:
+NAMED = ml.NamedSegmentLearner(
+    ml.FullMetric(), ml.SquaredFrobenius(0.1), emissions=ml.views.Neighbors(0), standardize=False
+)
+PLAIN = ml.ChangePointMetricLearner(
+    ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), standardize=False, retune=True, verbose=False
+)
+
+
+def learner(network: Any = SMALL, last: Any = PLAIN, **options: Any) -> Any:
+    """A learner behind an Encoder."""
     defaults: dict[str, Any] = {"n_epochs": 3, "batch_size": 2, "random_state": 0, "verbose": False}
-    return EncoderMetricLearner(encoder, **{**defaults, **options})
+    names = isinstance(last, ml.NamedSegmentLearner)
+    view = Encoder(network, **{**defaults, "names": names, **options})
+    return clone(last).set_params(view=view, n_segments=view.n_segments)
+
+
+def encoder_of(fitted: Any) -> Any:
+    return fitted.score_.view
 
 
 def test_repeatable_and_like_an_estimator() -> None:
@@ -58,21 +76,24 @@ def test_repeatable_and_like_an_estimator() -> None:
     first = learner(augmentations=[Noise(0.1)]).fit(XS, YS)
     assert torch.equal(torch.random.get_rng_state(), state)
     again = clone(first).fit(XS, YS)
-    assert first.weights_.tobytes() == again.weights_.tobytes()
+    assert encoder_of(first).weights_.tobytes() == encoder_of(again).weights_.tobytes()
     np.testing.assert_array_equal(first.components_, again.components_)
-    other = clone(first).set_params(random_state=1, last_layer__regularizer__strength=0.1)
-    assert other.fit(XS, YS).weights_.tobytes() != first.weights_.tobytes()
-    assert first.last_layer.regularizer.strength == 1.0
+    other = clone(first).set_params(view__random_state=1, regularizer__strength=0.1)
+    assert encoder_of(other.fit(XS, YS)).weights_.tobytes() != encoder_of(first).weights_.tobytes()
+    assert first.regularizer.strength == 1.0
     features = first.transform(XS)
     assert [Z.shape for Z in features] == [(T, len(first.components_)) for T in LENGTHS]
     np.testing.assert_array_equal(first.predict(XS[0]), first.predict(XS)[0])
     assert [len(ends) for ends in first.predict_change_points(XS, 3)] == [3] * 5
     # the last layer is the linear learner of the encoder's outputs, with its certificate
     with torch.no_grad():
-        outputs = [first.encoder_(torch.tensor(X[None]).float())[0].double().numpy() for X in XS]
-    linear = clone(first.last_layer).fit(outputs, YS)
+        outputs = [
+            encoder_of(first).network_(torch.tensor(X[None]).float())[0].double().numpy()
+            for X in XS
+        ]
+    linear = clone(first).set_params(view=None, retune=False).fit(outputs, YS)
     assert first.solution_.objective == pytest.approx(linear.solution_.objective, rel=1e-9)
-    assert first.solution_.relative_gap <= first.last_layer.solver.tolerance
+    assert first.solution_.relative_gap <= first.solver.tolerance
     np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
 
 
@@ -96,41 +117,37 @@ def test_a_default_device_of_torch_changes_nothing() -> None:
 def test_training_learns() -> None:
     fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=15, learning_rate=0.02)
     fitted.fit(XS, YS)
-    hinge = fitted.history_["hinge"]
-    assert len(hinge) == fitted.best_epoch_ == 15
+    hinge = encoder_of(fitted).history_["hinge"]
+    assert len(hinge) == encoder_of(fitted).best_epoch_ == 15
     assert hinge[-1] < 0.6 * hinge[0]
     assert fitted.score(XS, YS) > -0.02
-    assert learner(n_segments="given", retune=False).fit(XS, YS).penalty_ is None
+    assert learner(n_segments="given").fit(XS, YS).penalty_ is None
 
 
 def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
     groups = ["a", "a", 1, "c", "c"]
     fitted = learner(n_epochs=8, validation=0.3, patience=2, learning_rate=0.02)
     fitted.fit(XS, YS, groups=groups)
-    losses = fitted.history_["validation"]
-    assert fitted.best_epoch_ == np.argmin(losses) + 1
-    assert len(losses) in (8, fitted.best_epoch_ + 2)
+    losses = encoder_of(fitted).history_["validation"]
+    assert encoder_of(fitted).best_epoch_ == np.argmin(losses) + 1
+    assert len(losses) in (8, encoder_of(fitted).best_epoch_ + 2)
     with pytest.raises(ValueError, match="a group to train on besides"):
-        learner(validation=0.5).fit(XS, YS, groups=["a"] * 5)
+        learner(validation=0.9).fit(XS, YS, groups=["a"] * 4 + ["b"])
 
 
 def test_callbacks_see_epochs_and_stop_them() -> None:
     stopping = ml.running.EarlyStopping(XS, YS, patience=1, min_improvement=10.0)
     fitted = learner(n_epochs=9, callbacks=[stopping]).fit(XS, YS)
-    assert len(fitted.history_["hinge"]) == stopping.rounds_[-1] == 2
+    (stopping,) = encoder_of(fitted).callbacks  # a view is copied with its callbacks
+    assert len(encoder_of(fitted).history_["hinge"]) == stopping.rounds_[-1] == 2
 
 
 def test_partial_labels_are_learned_from() -> None:
     """Scores of five seeds are −0.020 to −0.017; single segments score −0.051."""
     some = [np.where(np.arange(len(y)) % 9 < 6, y, -1) for y in YS]
     encoder = partial(WindowEncoder, width=8, n_outputs=3, dropout=0.0)
-    fitted = learner(encoder, n_epochs=20, learning_rate=0.02)
+    fitted = learner(encoder, n_epochs=20, learning_rate=0.02).set_params(retune=False)
     assert fitted.fit(XS, some).score(XS, YS) > -0.03
-
-
-NAMED = ml.NamedSegmentLearner(
-    ml.FullMetric(), ml.SquaredFrobenius(0.1), emissions=ml.views.Neighbors(0), standardize=False
-)
 
 
 @pytest.mark.parametrize("known", [1.0, 0.6])
@@ -145,7 +162,7 @@ def test_names_are_learned_with_the_encoder(known: float, tmp_path: Path) -> Non
     if known < 1.0:
         labels = [np.where(rng.random(len(code)) < known, code, -1) for code in names]
     encoder = partial(WindowEncoder, width=8, n_outputs=3, dropout=0.0)
-    fitted = learner(encoder, n_epochs=10, learning_rate=0.02, last_layer=NAMED, validation=0.2)
+    fitted = learner(encoder, n_epochs=10, learning_rate=0.02, last=NAMED, validation=0.2)
     fitted.fit(sequences[:6], labels[:6])
     expected = words if known == 1.0 else np.arange(3)
     np.testing.assert_array_equal(fitted.classes_, expected)
@@ -160,8 +177,12 @@ def test_names_are_learned_with_the_encoder(known: float, tmp_path: Path) -> Non
 
 def test_an_ensemble_learns_names() -> None:
     encoder = partial(Ensemble, encoder=SMALL, n_encoders=2)
-    fitted = learner(encoder, last_layer=NAMED, n_epochs=1).fit(XS, YS)
-    assert fitted.encoder_(torch.as_tensor(XS[0]).float()[None]).shape == (1, LENGTHS[0], 6)
+    fitted = learner(encoder, last=NAMED, n_epochs=1).fit(XS, YS)
+    assert encoder_of(fitted).network_(torch.as_tensor(XS[0]).float()[None]).shape == (
+        1,
+        LENGTHS[0],
+        6,
+    )
     assert set(fitted.predict(XS[0])) <= set(fitted.classes_)
 
 
@@ -187,9 +208,8 @@ def test_scores_of_names_of_an_ensemble_are_the_mean_of_those_that_were_trained(
     """Its outputs are sums over √n, not over n."""
     scores = []
     for encoder in (partial(Ensemble, encoder=SMALL, n_encoders=2), Concatenated):
-        watching = Watching()
-        learner(encoder, last_layer=NAMED, callbacks=[watching], learning_rate=0.02).fit(XS, YS)
-        scores.append(watching.coef)
+        fitted = learner(encoder, last=NAMED, callbacks=[Watching()], learning_rate=0.02)
+        scores.append(encoder_of(fitted.fit(XS, YS)).callbacks[0].coef)
     ensemble, summed = scores
     np.testing.assert_allclose(ensemble[:, :-1], summed[:, :-1] / np.sqrt(2.0), rtol=1e-6)
     np.testing.assert_array_equal(ensemble[:, -1], summed[:, -1])
@@ -208,8 +228,8 @@ class Precise(torch.nn.Module):
 
 
 def test_outputs_of_double_precision_have_names_too() -> None:
-    fitted = learner(Precise, last_layer=NAMED, n_epochs=1).fit(XS, YS)
-    expected = learner(last_layer=NAMED, n_epochs=1).fit(XS, YS)
+    fitted = learner(Precise, last=NAMED, n_epochs=1).fit(XS, YS)
+    expected = learner(last=NAMED, n_epochs=1).fit(XS, YS)
     np.testing.assert_allclose(fitted.transform(XS[0]), expected.transform(XS[0]), atol=1e-3)
 
 
@@ -218,7 +238,12 @@ def fit_and_keep(checkpoint: Path, out: Path) -> None:
     torch.set_num_threads(1)
     options = {"n_epochs": 8, "validation": 0.2, "patience": 8, "checkpoint": str(checkpoint)}
     fitted = learner(**options).fit(XS, YS)
-    np.savez(out, weights=fitted.weights_, components=fitted.components_, **fitted.history_)
+    np.savez(
+        out,
+        weights=encoder_of(fitted).weights_,
+        components=fitted.components_,
+        **encoder_of(fitted).history_,
+    )
 
 
 def test_killed_and_resumed(tmp_path: Path) -> None:
@@ -232,7 +257,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         np.testing.assert_array_equal(resumed[name], expected[name], err_msg=name)
     same = {"n_epochs": 8, "validation": 0.2, "patience": 8, "checkpoint": str(state)}
     dropout = partial(SMALL, dropout=0.5)
-    for other in ({"augmentations": [Noise()]}, {"encoder": dropout}):
+    for other in ({"augmentations": [Noise()]}, {"network": dropout}):
         with pytest.raises(ValueError, match="other data, settings"):
             learner(**same, **other).fit(XS, YS)
     with pytest.raises(ValueError, match="other data, settings"):
@@ -242,9 +267,9 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     for changed in ({"random_state": 1}, {"validation": 0.2}):
         with pytest.raises(ValueError, match="other data, settings"):
             learner(module, **{"n_epochs": 1, "checkpoint": other, **changed}).fit(XS, YS)
-    named = {"n_epochs": 1, "checkpoint": str(tmp_path / "named"), "last_layer": NAMED}
+    named = {"n_epochs": 1, "checkpoint": str(tmp_path / "named"), "last": NAMED}
     learner(**named).fit(XS, YS)
-    named["last_layer"] = clone(NAMED).set_params(name_loss=0.5)
+    named["name_loss"] = 0.5
     with pytest.raises(ValueError, match="other data, settings"):
         learner(**named).fit(XS, YS)
 
@@ -286,23 +311,24 @@ def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path:
     back = ml.load(fitted.save(tmp_path / "model.npz"))
     state, given = torch.get_rng_state(), torch.as_tensor(XS[0], dtype=torch.float32)[None]
     with torch.no_grad():  # without dropout, as after fitting
-        assert torch.equal(back.encoder_(given), fitted.encoder_(given))
+        assert torch.equal(encoder_of(back).network_(given), encoder_of(fitted).network_(given))
     assert torch.equal(torch.get_rng_state(), state)
     np.testing.assert_array_equal(back.transform(XS[0]), fitted.transform(XS[0]))
-    assert back.augmentations == ()
+    assert encoder_of(back).augmentations == ()
     assert back.score(XS, YS) == fitted.score(XS, YS)
 
 
 def test_a_model_of_another_machine_says_which_device_is_missing(tmp_path: Path) -> None:
     fitted = learner(n_epochs=1).fit(XS, YS)
-    fitted.device = "cuda:99"
+    encoder_of(fitted).device = "cuda:99"
     with pytest.raises(ValueError, match="needs a device of this machine"):
         fitted.predict(XS[0])
     back = ml.load(fitted.save(tmp_path / "model.npz"))
     with pytest.raises(ValueError, match="needs a device of this machine"):
         back.predict(XS[0])
-    expected = fitted.set_params(device="cpu").predict(XS[0])
-    np.testing.assert_array_equal(back.set_params(device="cpu").predict(XS[0]), expected)
+    encoder_of(fitted).set_params(device="cpu")
+    encoder_of(back).set_params(device="cpu")
+    np.testing.assert_array_equal(back.predict(XS[0]), fitted.predict(XS[0]))
 
 
 def test_what_a_graphics_card_has_written_is_read_without_one(
@@ -312,7 +338,7 @@ def test_what_a_graphics_card_has_written_is_read_without_one(
     options: dict[str, Any] = {"n_epochs": 1, "checkpoint": str(tmp_path / "state")}
     fitted = learner(**options).fit(XS, YS)
     resumed = learner(**options).fit(XS, YS)
-    np.testing.assert_array_equal(resumed.weights_, fitted.weights_)
+    np.testing.assert_array_equal(encoder_of(resumed).weights_, encoder_of(fitted).weights_)
     back = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(back.transform(XS[0]), fitted.transform(XS[0]))
 
@@ -320,49 +346,56 @@ def test_what_a_graphics_card_has_written_is_read_without_one(
 def test_graphics_cards_are_not_touched_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process forked after another has used one could not start it."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert learner(n_epochs=1).fit(XS, YS).best_epoch_ == 1
+    assert encoder_of(learner(n_epochs=1).fit(XS, YS)).best_epoch_ == 1
 
 
 def test_a_frozen_module_is_asked_where_it_is() -> None:
     assert FrozenEncoder(6, torch.nn.Linear(6, 4, device="meta")).width == 4
 
 
-class Failing(ml.ChangePointMetricLearner):
-    """A last layer that fails only after the encoder was trained."""
+def test_training_rows_are_held_out() -> None:
+    """Labels of a fold change its own rows by a rotation at most; rows have the same directions."""
+    groups = [0, 0, 1, 1, 2]
+    truths = list(map(Partition.from_runs, YS))
+    view = Encoder(SMALL, n_epochs=6, learning_rate=0.02, n_folds=3, random_state=0, verbose=False)
+    rows = view.fit_transform(XS, Labels(truths), groups)
+    new = view.transform(XS)
+    turned = [Partition.from_runs(y[::-1]) if g == 1 else t for y, t, g in zip(YS, truths, groups)]
+    others = clone(view).fit_transform(XS, Labels(turned), groups)
+    for Z, trained, other, group in zip(rows, new, others, groups):
+        assert Z.shape == trained.shape
+        assert not np.allclose(Z, trained)
+        assert np.corrcoef(Z.ravel(), trained.ravel())[0, 1] > 0.5
+        same = np.allclose(pdist(Z), pdist(other), rtol=1e-6)
+        assert same == (group == 1)
 
-    def fit(self, X: Any, y: Any) -> Any:
+
+class Failing(Callback):
+    """Fails only after the network was trained."""
+
+    def on_round(self, progress: Any) -> bool:
         raise ValueError("stopped")
 
 
 def test_a_fit_that_fails_changes_nothing() -> None:
     fitted = learner(n_epochs=1).fit(XS, YS)
     before, expected = dict(vars(fitted)), fitted.transform(XS[0])
-    last = Failing(ml.FullMetric(), ml.SquaredFrobenius(1.0), standardize=False)
+    fitted.set_params(callbacks=[Failing()], view__n_epochs=2)
+    before |= {"callbacks": fitted.callbacks, "view": fitted.view}
     with pytest.raises(ValueError, match="stopped"):
-        fitted.set_params(last_layer=last, n_epochs=2).fit([X[:, :4] for X in XS], YS)
-    assert vars(fitted) == before | {"last_layer": last, "n_epochs": 2}
+        fitted.fit([X[:, :4] for X in XS], YS)
+    assert vars(fitted) == before
     np.testing.assert_array_equal(fitted.transform(XS[0]), expected)
-
-
-def test_a_second_fit_forgets_the_names_of_the_first() -> None:
-    fitted = learner(partial(SMALL, n_outputs=2), last_layer=NAMED, n_epochs=1).fit(XS, YS)
-    options: dict[str, Any] = {"encoder": SMALL, "validation": 0.2}
-    options["last_layer"] = learner().last_layer
-    fitted.set_params(**options).fit(XS, YS)
-    expected = learner(n_epochs=1, validation=0.2).fit(XS, YS)
-    for name, values in expected.history_.items():
-        np.testing.assert_array_equal(fitted.history_[name], values)
-    assert not hasattr(fitted, "classes_")
 
 
 def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> None:
     penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),), strength=0.01)
-    last = learner().last_layer
-    last = ml.ChangePointMetricLearner(last.metric, last.regularizer, penalty=penalty)
-    fitted = learner(last_layer=last, n_epochs=1, retune=False).fit(XS, YS)
+    last = ml.ChangePointMetricLearner(PLAIN.metric, PLAIN.regularizer, penalty=penalty)
+    fitted = learner(last=last, n_epochs=1).fit(XS, YS)
     with torch.no_grad():
         outputs = [
-            fitted.encoder_(torch.as_tensor(X, dtype=torch.float32)[None])[0].numpy() for X in XS
+            encoder_of(fitted).network_(torch.as_tensor(X, dtype=torch.float32)[None])[0].numpy()
+            for X in XS
         ]
     alone = clone(last).set_params(verbose=False).fit(outputs, YS)
     assert fitted.penalty_ == pytest.approx(alone.penalty_, rel=1e-3)
@@ -386,22 +419,22 @@ def double() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def named() -> EncoderMetricLearner:
-    return learner(n_epochs=1, last_layer=NAMED).fit(XS, YS)
+def named() -> Any:
+    return learner(n_epochs=1, last=NAMED).fit(XS, YS)
 
 
 def test_states_of_torch_that_others_set_change_nothing(
-    named: EncoderMetricLearner, double: None, tmp_path: Path
+    named: Any, double: None, tmp_path: Path
 ) -> None:
     state = torch.get_rng_state()
-    again = learner(n_epochs=1, last_layer=NAMED).fit(XS, YS)
+    again = learner(n_epochs=1, last=NAMED).fit(XS, YS)
     assert torch.equal(torch.get_rng_state(), state)
-    np.testing.assert_array_equal(again.weights_, named.weights_)
+    np.testing.assert_array_equal(encoder_of(again).weights_, encoder_of(named).weights_)
     assert (torch.get_default_dtype(), torch.is_grad_enabled()) == (torch.float64, False)
     linear = partial(torch.nn.Linear, 6, 4)
     assert FrozenFeatures(linear, (6,)).transform(XS[0]).shape == (60, 4)
     pytest.importorskip("onnxscript")
-    assert again.export_onnx(tmp_path / "encoder.onnx").is_file()
+    assert export_onnx(again, tmp_path / "encoder.onnx").is_file()
 
 
 def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
@@ -409,7 +442,7 @@ def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
 
     def weights(seed: int) -> Any:
         encoder = partial(WindowEncoder, n_outputs=2, width=8, dropout=0.5)
-        return learner(encoder, batch_size=1, random_state=seed).fit(XS, YS).weights_
+        return encoder_of(learner(encoder, batch_size=1, random_state=seed).fit(XS, YS)).weights_
 
     alone, interval = [*map(weights, range(3))], sys.getswitchinterval()
     try:
@@ -422,9 +455,7 @@ def test_fits_in_threads_are_those_of_one_after_the_other() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_that_is_forked_during_a_fit_has_encoders(
-    named: EncoderMetricLearner, tmp_path: Path
-) -> None:
+def test_a_process_that_is_forked_during_a_fit_has_encoders(named: Any, tmp_path: Path) -> None:
     back, inside, done = ml.load(named.save(tmp_path / "model.npz")), Event(), Event()
 
     def wait(batch: Any, random: Any) -> Any:
@@ -435,7 +466,7 @@ def test_a_process_that_is_forked_during_a_fit_has_encoders(
     with ThreadPoolExecutor(1) as pool:
         fit = pool.submit(learner(n_epochs=1, augmentations=[wait]).fit, XS, YS)
         assert inside.wait(60)
-        child = get_context("fork").Process(target=getattr, args=(back, "encoder_"))
+        child = get_context("fork").Process(target=getattr, args=(encoder_of(back), "network_"))
         child.start()
         child.join(20)
         child.kill()
@@ -475,7 +506,7 @@ def test_onnx_gives_what_transform_gives(tmp_path: Path) -> None:
     fitted = learner(partial(Normalized, encoder=FROZEN), n_epochs=1).fit(XS, YS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        path = fitted.export_onnx(tmp_path / "encoder.onnx")
+        path = export_onnx(fitted, tmp_path / "encoder.onnx")
     session = ReferenceEvaluator(onnx.load(path))
     for X in (XS[0], XS[1], XS[0][:1]):
         (Z,) = session.run(None, {"recording": X[None].astype(np.float32)})
@@ -523,7 +554,7 @@ def test_a_frozen_module_stays_as_it_is() -> None:
     before = {k: v.clone() for k, v in module.state_dict().items()}
     head = partial(torch.nn.Linear, out_features=2)
     frozen = partial(FrozenEncoder, module=module, batch_size=7, head=head)
-    encoder = learner(frozen, learning_rate=0.1).fit(XS, YS).encoder_[1]
+    encoder = encoder_of(learner(frozen, learning_rate=0.1).fit(XS, YS)).network_[1]
     for name, tensor in encoder.module.state_dict().items():
         assert torch.equal(tensor, before[name])
     encoder.train()
@@ -558,17 +589,17 @@ def test_augmentations_move_truths_with_samples() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"encoder": "net"}, "needs an encoder such as WindowEncoder"),
-        ({"encoder": lambda n: torch.nn.Flatten()}, r"encoder from \(N, T, P\)"),
-        ({"encoder": lambda n: torch.nn.LSTM(n, 2, batch_first=True)}, r"encoder from .* to \(\)"),
+        ({"network": "net"}, "needs a network such as WindowEncoder"),
+        ({"network": lambda n: torch.nn.Flatten()}, r"network from \(N, T, P\)"),
+        ({"network": lambda n: torch.nn.LSTM(n, 2, batch_first=True)}, r"network from .* to \(\)"),
         ({"augmentations": [Scaling(4)]}, "Scaling needs rows of whole samples"),
         ({"augmentations": [Rotation(2)]}, "Rotation needs three channels"),
         ({"augmentations": [lambda batch, random: []]}, "needs a list of tensors"),
-        ({"encoder": lambda n: DETACHED}, "needs an encoder with weights"),
-        ({"encoder": torch.nn.Identity(), "n_segments": "given"}, "needs an encoder with weights"),
+        ({"network": lambda n: DETACHED}, "needs a network with weights"),
+        ({"network": torch.nn.Identity(), "n_segments": "given"}, "needs a network with weights"),
         ({"checkpoint": "state.npz", "random_state": None}, "needs a random_state"),
         ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
-        ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
+        ({"network": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
         ({"checkpoint": "/nowhere/state.npz"}, "cannot be written"),
     ],
 )
@@ -589,8 +620,20 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
 )
 def test_data_to_learn_nothing_from_are_refused_before_training(X, y, sentence: str) -> None:
     given = "given" if "n_segments" in sentence else None
-    with pytest.raises(ValueError, match=f"EncoderMetricLearner.*{sentence}"):
+    with pytest.raises(ValueError, match=f"Encoder.*{sentence}"):
         learner(n_segments=given, callbacks=[ml.running.EarlyStopping(XS, YS)]).fit(X, y)
+
+
+def test_recordings_train_a_network_alike_or_not_at_all() -> None:
+    """A weight of 0 leaves a recording out; other weights would not be those of the hinge."""
+    weights = [1.0, 1.0, 0.0, 1.0, 0.0]
+    fitted = learner(n_epochs=1).fit(XS, YS, sample_weight=weights)
+    alone = learner(n_epochs=1).fit([XS[i] for i in (0, 1, 3)], [YS[i] for i in (0, 1, 3)])
+    np.testing.assert_array_equal(fitted.transform(XS[2]), alone.transform(XS[2]))
+    with pytest.raises(ValueError, match=r"Encoder trains on all recordings alike, .* weight of 0"):
+        learner(n_epochs=1).fit(XS, YS, sample_weight=[1.0, 2.0, 1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="Encoder needs a list of sequences in two groups and more"):
+        learner(n_epochs=1, n_folds=2).fit(XS[:1], YS[:1])
 
 
 def test_parameters_of_augmentations_are_checked() -> None:
@@ -607,4 +650,4 @@ def test_error_for_a_missing_package_names_the_command(package: str, monkeypatch
 
 def test_distances_of_single_samples_are_refused() -> None:
     with pytest.raises(TypeError, match="needs whole recordings"):
-        learner().pair_distance(np.zeros((1, 2, 6)))
+        learner(n_epochs=1).fit(XS, YS).pair_distance(np.zeros((1, 2, 6)))

@@ -10,7 +10,8 @@ from metriclearn.datasets import make_change_points
 
 pytest.importorskip("torch")
 
-from metriclearn.encoders import EncoderMetricLearner, WindowEncoder
+from metriclearn.encoders import Encoder, WindowEncoder
+from metriclearn.estimators import Member
 
 DATA = make_change_points(4, 60, 5, 2, (3, 4), random_state=0)
 NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
@@ -19,9 +20,10 @@ NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
 @pytest.mark.parametrize("named", [False, True])
 def test_encoders_are_members(named: bool, tmp_path) -> None:
     """Cross-fitted, tuned together, weighed, saved and loaded like metrics."""
-    options = {"last_layer": ml.NamedSegmentLearner()} if named else {}
-    encoder = partial(WindowEncoder, n_outputs=2, width=4)
-    member = EncoderMetricLearner(encoder, n_epochs=2, random_state=0, **options)
+    network = partial(WindowEncoder, n_outputs=2, width=4)
+    view = Encoder(network, n_epochs=2, random_state=0, names=named)
+    learner = ml.NamedSegmentLearner if named else ml.ChangePointMetricLearner
+    member = learner(ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), view=view)
     members = {"encoder": [member], "diagonal": [ml.ChangePointMetricLearner()]}
     labels = DATA.labels
     if named:
@@ -31,7 +33,7 @@ def test_encoders_are_members(named: bool, tmp_path) -> None:
     first, second, whole = consensus.agreement_.scores[:3]
     assert first.penalty == second.penalty == whole.penalty
     first, second, _ = consensus.cross_fit_.models[0]
-    assert first.encoder_ is not second.encoder_
+    assert first.score_.view.network_ is not second.score_.view.network_
     found = consensus.predict(NEW.sequences)
     if named:
         assert set(np.concatenate(found)) <= {"sit", "walk"}
@@ -41,3 +43,22 @@ def test_encoders_are_members(named: bool, tmp_path) -> None:
         np.concatenate(loaded.predict(NEW.sequences)), np.concatenate(found)
     )
     np.testing.assert_allclose(loaded.expected_loss(NEW.sequences), expected, rtol=1e-6)
+
+
+def test_members_share_a_network(tmp_path) -> None:
+    """A view of several members is trained once per part, and follows a stream."""
+    network = partial(WindowEncoder, n_outputs=2, width=4)
+    view = Encoder(network, n_epochs=2, random_state=0, names=True, verbose=False)
+    toward = ml.SquaredFrobenius(1.0, 1.0)
+    heads = [ml.ChangePointMetricLearner(ml.FullMetric(), toward), ml.NamedSegmentLearner()]
+    members = {f"head {i}": [Member("", head, view)] for i, head in enumerate(heads)}
+    labels = [np.where(one % 2, "walk", "sit") for one in DATA.labels]
+    segmenter = ml.Segmenter(members, n_folds=2, for_streams=True, verbose=False)
+    segmenter.fit(DATA.sequences, labels)
+    metric, names = segmenter.cross_fit_.views
+    assert all(metric.fitted(k) is names.fitted(k) for k in range(3))
+    expected = segmenter.predict_change_points(NEW.sequences[0])
+    loaded = ml.load(ml.save(segmenter, tmp_path / "model.npz"))
+    stream = loaded.stream()
+    ends = [stream.push(rows).ends for rows in np.array_split(NEW.sequences[0], 7)]
+    np.testing.assert_array_equal(np.concatenate([*ends, stream.finish().ends]), expected)

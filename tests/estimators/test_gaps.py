@@ -12,7 +12,7 @@ from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.problem.regions import KINDS
-from metriclearn.views.gaps import placed, restriction
+from metriclearn.views.gaps import placed
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
 
@@ -119,7 +119,7 @@ def test_an_annotation_rules_out_exactly_what_no_segmentation_with_gaps_can_be(k
         for start, stop in combinations(range(T + 1), 2):
             if stop - start > 1:
                 truth = ml.PartialPartition(T, regions=[ml.Region(start, stop, kind)])
-                labels = restriction(truth, kept)
+                labels = truth.at(kept)
                 possible = {seen for one, seen in zip(every, shadows) if truth.allows(one)}
                 assert {one for one in small if labels.allows(one)} == possible
 
@@ -131,7 +131,7 @@ def test_labels_of_several_kinds_say_what_they_can() -> None:
 
     def left(y) -> list[int]:
         (truth,) = read_labelings("a test", y, data, segments=True, partial=True)
-        truth = restriction(truth, np.array([0, 1, 4, 5, 7]))
+        truth = truth.at(np.array([0, 1, 4, 5, 7]))
         assert truth.n_samples == 5
         return truth.change_points.tolist() if isinstance(truth, ml.Partition) else truth
 

@@ -273,8 +273,7 @@ def test_encoders() -> None:
     """Encoders that see a known number of rows; those that see all are refused."""
     torch = pytest.importorskip("torch")
     from metriclearn.encoders import (
-        Columns,
-        EncoderMetricLearner,
+        Encoder,
         Ensemble,
         Normalized,
         TemporalConvolution,
@@ -289,14 +288,16 @@ def test_encoders() -> None:
     assert rows_seen(partial(Ensemble, encoder=small)(6)) == (2, 2)
     assert rows_seen(torch.nn.LSTM(6, 2)) is None
     X = levels(5, 40)
-    for encoder in (small, causal, partial(Columns, encoder=small, stop=3)):
-        learner = EncoderMetricLearner(encoder, n_epochs=1, random_state=0, verbose=False)
+    of_three = ml.views.Chain([ml.views.Columns(0, 3), Encoder(small, n_epochs=1, verbose=False)])
+    for view in (Encoder(small, n_epochs=1), Encoder(causal, n_epochs=1), of_three):
+        learner = ml.ChangePointMetricLearner(view=view)
         learner.fit(DATA.sequences, DATA.labels)
         ends, _ = streamed(learner.stream(), np.array_split(X, 37))
         assert ends == learner.predict_change_points(X).tolist()
-    learner = EncoderMetricLearner(partial(Normalized, encoder=small), n_epochs=1, random_state=0)
+    view = Encoder(partial(Normalized, encoder=small), n_epochs=1, random_state=0)
+    learner = ml.ChangePointMetricLearner(view=view)
     learner.fit(DATA.sequences, DATA.labels)
-    with pytest.raises(ValueError, match="sees a known number of rows"):
+    with pytest.raises(ValueError, match="reads a known number of neighbors"):
         learner.stream()
 
 

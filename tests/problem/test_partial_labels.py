@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metriclearn import PartialPartition, Partition, Region
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
 from metriclearn.problem.charges import charge
-from metriclearn.problem.partial_labels import fewest_changes, partial_labels_of
+from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.problem.regions import AT_MOST_ONE, KINDS
 from tests.exhaustive import all_segmentations, labels_of
 from tests.strategies import partial_partitions
@@ -95,8 +95,8 @@ def test_a_completion_is_a_copy() -> None:
     known, partition = PartialPartition(3, [0, -1, 1]), Partition.from_runs([0, 0, 1])
     completion = known.with_completion(partition)
     assert completion == partition
-    assert partial_labels_of(completion) is known
-    assert partial_labels_of(partition) is None
+    assert completion.partial_labels is known
+    assert partition.partial_labels is None
 
 
 def test_label_errors_as_in_penalty_learning() -> None:

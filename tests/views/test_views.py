@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 import metriclearn as ml
 from metriclearn import views
 from metriclearn.datasets import make_change_points
-from metriclearn.views.gaps import borders, placed, restriction
+from metriclearn.views.gaps import borders, placed
 
 DATA = make_change_points(5, 120, 4, 2, (4, 6), random_state=0)
 LABELS = views.Labels([ml.Partition.from_runs(y) for y in DATA.labels])
@@ -249,7 +249,7 @@ def test_answers_return_to_the_middle_of_gaps(kept, data) -> None:
     ends = np.unique(ends[ends <= n])
     whole = placed(ends, kept, 7)
     assert whole[-1] == 7
-    assert restriction(ml.Partition(ends=whole), kept) == ml.Partition(ends=ends)
+    assert ml.Partition(ends=whole).at(kept) == ml.Partition(ends=ends)
     for (a, b), middle in zip(pairwise(kept), borders(kept)):
         assert 0 <= (b - middle) - (middle - a - 1) <= 1 or middle - a - 1 == (b - a - 1) // 2
 
@@ -272,7 +272,7 @@ def test_labels_follow_the_rows_through_a_chain() -> None:
     assert some.partitions == [LABELS.partitions[3], LABELS.partitions[1]]
     assert some.codes == [codes[3], codes[1]]
     np.testing.assert_array_equal(some.weights, [1.0, 1.0])
-    clusters = restriction(ml.Partition.from_labels([0, 1, 0, 1, 2]), np.array([0, 2, 3]))
+    clusters = ml.Partition.from_labels([0, 1, 0, 1, 2]).at(np.array([0, 2, 3]))
     assert clusters.labels.tolist() == [0, 0, 1]
 
 

@@ -11,8 +11,8 @@ from functools import partial
 import matplotlib.pyplot as plt
 import numpy as np
 
-from metriclearn import ChangePointMetricLearner
-from metriclearn.encoders import EncoderMetricLearner, Noise, WindowEncoder
+from metriclearn import ChangePointMetricLearner, FullMetric, SquaredFrobenius
+from metriclearn.encoders import Encoder, Noise, WindowEncoder
 
 random = np.random.default_rng(0)
 X, y = [], []
@@ -23,8 +23,12 @@ for _ in range(7):
     X.append(np.column_stack([a, b]))
     y.append(labels)
 
-encoder = partial(WindowEncoder, n_outputs=4, width=32)
-deep = EncoderMetricLearner(encoder, augmentations=[Noise(0.05)], n_epochs=40, random_state=0)
+network = partial(WindowEncoder, n_outputs=4, width=32)
+view = Encoder(network, augmentations=[Noise(0.05)], n_epochs=40, random_state=0)
+toward_identity = SquaredFrobenius(1.0, center=1.0)
+deep = ChangePointMetricLearner(
+    FullMetric(), toward_identity, standardize=False, retune=True, view=view
+)
 deep.fit(X[:6], y[:6])
 plain = ChangePointMetricLearner().fit(X[:6], y[:6])
 

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.problem.named_segments import NamedPartition
-from metriclearn.problem.partial_labels import PartialPartition, fewest_changes, partial_labels_of
+from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import CheckpointPath, Of, Whole
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
@@ -347,7 +347,7 @@ class Turns(Iteration):
             found = [NamedPartition(at, row[at - 1]) for at, row in zip(ends, names)]
         truths = list(risk.truths)
         for i, truth in enumerate(truths):
-            if (known := partial_labels_of(truth)) is not None:
+            if (known := truth.partial_labels) is not None:
                 truths[i] = known.with_completion(found[i])
         self.problem = replace(self.problem, risk=replace(risk, truths=truths))
         self.seen = [truths]

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from metriclearn.estimators.learners.alternation import Piece
-from metriclearn.estimators.learners.large_margin import REGULARIZER, LargeMarginLearner
+from metriclearn.estimators.learners.large_margin import (
+    REGULARIZER,
+    LargeMarginLearner,
+    Learned,
+)
 from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import read_data_sets
@@ -28,7 +32,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, cumulative_sums
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
-from metriclearn.problem.partial_labels import PartialPartition, partial_labels_of
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
@@ -39,6 +43,7 @@ from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, PenalizedMet
 from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
+from metriclearn.views.plain import reads_missing
 
 _COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
@@ -109,6 +114,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         than a few seconds (None).
     view : view, optional
         Turns rows into the rows that the learner sees, see :mod:`metriclearn.views`.
+    retune : bool
+        Whether to replace the learned penalty by the one with the least training loss. An exact
+        search finds it.
 
     Attributes
     ----------
@@ -172,6 +180,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     ] = "learned"
     min_size: Annotated[int, Whole(1)] = 1
     oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
+    retune: bool = False
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
@@ -191,9 +200,24 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             completes=(False, "n_segments=None"),
             first=self.alternation.start,
             one_is_few=True,
-            missing=getattr(self.view, "missing", False),
+            missing=reads_missing(self.view),
             **{name: getattr(self, name) for name in shared},
         )
+
+    def solved(self, statement: Statement) -> tuple[Self, Learned]:
+        """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
+        fitted, learned = super().solved(statement)
+        score, training = learned.score, statement.training
+        if not self.retune or score.penalty is None or not score.has_choice:
+            return fitted, learned
+        forms = self.training_forms(score, training)
+        penalty, _ = best_penalty(forms, training.truths, min_size=self.min_size)
+        tuned = learned._replace(score=score.at(penalty))
+        return fitted.with_score(fitted.score_.at(penalty)), tuned
+
+    def training_forms(self, score: SegmentScore, training: Training) -> list[Any]:
+        """Return the forms of the training rows, for which ``retune`` searches a penalty."""
+        return list(map(score.form, training.data.arrays))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,22 +248,12 @@ class Segmentations(Task):
         """
         data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
         truths = read_labelings(self.who, y, data, segments=True, partial=True)
-        self.check_sizes(truths)
+        check_sizes(self.who, truths, self.min_size)
         return Training(data, truths)
-
-    def check_sizes(self, truths: Sequence[Any]) -> None:
-        """Raise a ValueError for labeled segments that are shorter than ``min_size``."""
-        for i, truth in enumerate(truths):
-            if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
-                raise ValueError(
-                    f"{self.who} needs labeled segments of at least min_size={self.min_size} "
-                    f"samples, but data set {i} has one of {truth.sizes.min()}; lower min_size, or "
-                    "raise it after fitting to predict."
-                )
 
     def truths(self, labels: Labels) -> list[Any]:
         """Return the labels of the rows of a view. The view may leave rows out."""
-        self.check_sizes(labels.partitions)
+        check_sizes(self.who, labels.partitions, self.min_size)
         return super().truths(labels)
 
     def complete(self, training: Training, learn: Learn) -> list[Any]:
@@ -314,12 +328,23 @@ class Segmentations(Task):
         if isinstance(self.penalty, FeaturePenalty):
             extra = clone(self.penalty).fit(training.data.arrays, truths, unit)
             features = PenalizedFeatures(PenalizedMetric(self.metric, extra.n_columns))
-        if partial_labels_of(truths[0]) is None:
+        if truths[0].partial_labels is None:
             oracle = segmentation_oracle(self.oracle, self.min_size)
             return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}, extra
         exact = ConstrainedChangePoints(self.min_size)
         partial_terms = {"loss": KnownLoss(), "oracle": exact, "completion": exact}
         return {"features": features, **partial_terms}, extra
+
+
+def check_sizes(who: str, truths: Sequence[Any], min_size: int) -> None:
+    """Raise a ValueError for labeled segments that are shorter than ``min_size``."""
+    for i, truth in enumerate(truths):
+        if isinstance(truth, Partition) and truth.sizes.min() < min_size:
+            raise ValueError(
+                f"{who} needs labeled segments of at least min_size={min_size} samples, but data "
+                f"set {i} has one of {truth.sizes.min()}; lower min_size, or raise it after "
+                "fitting to predict."
+            )
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:

@@ -19,7 +19,6 @@ from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Of, OneOf, RandomState, Whole
@@ -27,6 +26,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
+from metriclearn.views.plain import reads_missing
 
 # A feature that is constant in every cluster must not get an infinite weight.
 _LEAST_WITHIN = 1e-2
@@ -238,7 +238,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
             completes=(True, 'n_clusters="given"'),
             first=self.alternation.start,
             random_state=self.random_state,
-            missing=getattr(self.view, "missing", False),
+            missing=reads_missing(self.view),
             **{name: getattr(self, name) for name in shared},
         )
 
@@ -271,7 +271,7 @@ class Clusterings(Task):
         the relaxed problem exactly.
         """
         terms = {"features": LinearFeatures(self.metric), "loss": FrobeniusLoss()}
-        if partial_labels_of(training.truths[0]) is None:
+        if training.truths[0].partial_labels is None:
             return {**terms, "oracle": self.oracle}, None
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 import copy
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import compress
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -34,7 +32,6 @@ from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features
 from metriclearn.estimators.reading.labels import alike, read_groups, read_names, read_weights
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
@@ -51,7 +48,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews
+from metriclearn.views.plain import FittedViews, leaves_out
 
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
@@ -164,15 +161,15 @@ class LargeMarginLearner(LearnedMetric, ABC):
         groups: ArrayLike | None = None,
         views: FittedViews | None = None,
     ) -> Training:
-        """Check the parameters, data and labels, and drop data sets of weight 0."""
+        """Check and read all that :meth:`fit` gets, drop data sets of weight 0, apply the view."""
         check_parameters(self)
         task = self.task
         if (lacking := task.refusal_of(self.solver)) is not None:
             raise ValueError(f"{task.who} needs {lacking}")
-        if hasattr(self.view, "kept") and not task.may_leave_out:
-            needed = f"{task.who} needs a view that keeps all rows"
-            raise ValueError(f"{needed}, got {self.view!r}; take Fill instead.")
-        if hasattr(self.view, "kept"):
+        if leaves_out(self.view):
+            if not task.may_leave_out:
+                needed = f"{task.who} needs a view that keeps all rows"
+                raise ValueError(f"{needed}, got {self.view!r}; take Fill instead.")
             for name in ("emissions", "penalty"):
                 part = getattr(self, name, None)
                 if getattr(part, "reach", (0, 0)) != (0, 0):
@@ -181,8 +178,23 @@ class LargeMarginLearner(LearnedMetric, ABC):
                         f"{self.view!r}, which leaves rows out, got {part!r}, which would "
                         "read across gaps; take Fill instead."
                     )
-        given = X, y, sample_weight, groups
-        return read_training(task, self.runner, *given, self.view, views)
+        training = task.read(X, y, self.runner)
+        labels = None if self.view is None else _labels(task.who, y, training)
+        data, truths = training.data, training.truths
+        numbered = None if groups is None else read_groups(task.who, groups, len(truths))
+        training = replace(training, groups=numbered, views=views or FittedViews())
+        if sample_weight is not None:
+            weights: Any = read_weights(task.who, sample_weight, len(truths))
+            used = np.flatnonzero(weights)
+            training = replace(
+                training,
+                data=data.subset(used),
+                truths=list(compress(truths, weights)),
+                weights=weights[used] / weights.max(),
+                groups=None if numbered is None else numbered[used],
+            )
+            labels = labels and replace(labels.subset(used), weights=training.weights)
+        return training if labels is None else _seen_by(self.view, task, training, labels)
 
     @property
     def runner(self) -> Executor:
@@ -208,68 +220,58 @@ class LargeMarginLearner(LearnedMetric, ABC):
             view = training.view
             return fitted.with_score(score if view is None else score.through(view))
 
-        watch = Watch(type(self).__name__, self.callbacks, self.verbose, estimator)
-        learned = solve(self.task, statement, self.solver, self.alternation, watch)
+        task, watchers = self.task, list(self.callbacks)
+        with ExitStack() as stack:
+            if self.verbose is not False:
+                bar = ProgressBar(task.who, self.verbose)
+                watchers.insert(0, stack.enter_context(closing(bar)))
+            problem = replace(
+                statement.problem,
+                callbacks=watchers,
+                estimator=lambda w: estimator(task.score(statement, w)),
+            )
+            watched = replace(statement, problem=problem)
+            learned = solve(task, watched, self.solver, self.alternation)
         fitted = estimator(learned.score)
         fitted.__dict__.update(learned.attributes)
         return fitted, learned
 
 
-class Watch(NamedTuple):
-    """How a fit is watched.
-
-    Attributes
-    ----------
-    name : str
-        The name in front of the progress bar.
-    callbacks : sequence of callbacks
-    verbose : bool or None
-        As for learners.
-    estimator : callable (score) -> estimator, or None
-        Makes the estimator that callbacks get.
-    """
-
-    name: str = ""
-    callbacks: Callbacks = ()
-    verbose: bool | None = False
-    estimator: Callable[[Any], Any] | None = None
-
-
 class Learned(NamedTuple):
-    """The result of :func:`learn`: a score, the solution with its cuts, and fitted attributes."""
+    """The result of :func:`solve`: a score, the solution with its cuts, and fitted attributes."""
 
     score: Any
     solution: Solution
     attributes: dict[str, Any]
 
 
-def learn(
-    task: Task,
-    training: Training,
-    regularizer: Regularizer,
-    solver: Solver,
-    executor: Executor | None = None,
-) -> Learned:
-    """Learn a score from data that have been read: state the problem, then solve it."""
-    executor = executor or ThreadExecutor(None)
-    return solve(task, state(task, training, regularizer, solver, executor), solver)
-
-
 def solve(
     task: Task,
     statement: Statement,
-    solver: Solver,
+    solver: Any,
     alternation: Alternation = Alternation(),  # noqa: B008  # is not changed
-    watch: Watch = Watch(),  # noqa: B008  # is not changed
 ) -> Learned:
     """Solve a problem.
 
     With partial labels, steps that complete the labels alternate with steps that learn the metric.
+    If there are several starts, their objectives are among the fitted attributes.
     """
     found: dict[str, Any] = {"scale_": statement.scale}
     found |= {"completions_": None, "alternation_": None}
+
+    def minimized(problem: Problem) -> Solution:
+        # BLAS uses a single thread if several data sets are evaluated at once or if there are fewer
+        # than 500 features, because more BLAS threads would only wait for each other.
+        several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
+        with limit_blas(1 if problem.cone.n_features < 500 or several else None):
+            if task.starts is None or problem.warm is not None:
+                return solver.minimize(problem)
+            points = list(np.outer(task.starts, problem.start))
+            solution, objectives = solver.minimize_from(problem, points)
+        found["start_objectives_"] = list(zip(map(float, task.starts), objectives))
+        return solution
+
     problem = statement.problem
-    minimized = partial(minimize, task, statement, solver, watch, found)
     if problem.risk.terms.completion is None:
         solution = minimized(problem)
     else:
@@ -284,50 +286,19 @@ def solve(
     return Learned(task.score(statement, solution.w), solution, found)
 
 
-def read_training(
-    task: Task,
-    executor: Executor,
-    X: Any,
-    y: Any,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    view: Any = None,
-    views: FittedViews | None = None,
-) -> Training:
-    """Read and check data and labels, drop data sets of weight 0, and apply the view."""
-    training = task.read(X, y, executor)
-    labels = None if view is None else _labels(task.who, y, training)
-    data, truths = training.data, training.truths
-    numbered = None if groups is None else read_groups(task.who, groups, len(truths))
-    training = replace(training, groups=numbered, views=views)
-    if sample_weight is not None:
-        weights: Any = read_weights(task.who, sample_weight, len(truths))
-        used = np.flatnonzero(weights)
-        training = replace(
-            training,
-            data=data.subset(used),
-            truths=list(compress(truths, weights)),
-            weights=weights[used] / weights.max(),
-            groups=None if numbered is None else numbered[used],
-        )
-        labels = labels and replace(labels.subset(used), weights=training.weights)
-    return training if labels is None else _seen_by(view, task, training, labels)
-
-
 def _labels(who: str, y: Any, training: Training) -> Labels:
     """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
-    partitions = [getattr(truth, "partition", truth) for truth in training.truths]
     try:
-        return Labels(partitions, *read_names(who, y, training.data, partitions))
+        return Labels(training.truths, *read_names(who, y, training.data, training.truths))
     except ValueError:  # change-points, or regions
-        return Labels(partitions)
+        return Labels(training.truths)
 
 
 def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
     """Fit a copy of a view, and return the training data with the rows that the view computes."""
     arrays = list(training.data.arrays)
     fitted, rows = training.fit_view(view, arrays, labels, training.groups)
-    if hasattr(fitted, "kept"):
+    if not fitted.keeps_all:
         labels = labels.at(fitted.kept(arrays))
     data = DataSets(rows, training.data.single, None)
     truths = task.truths(labels)
@@ -347,7 +318,7 @@ def complete_labels(
     ValueError
         If the settings do not allow partial labels.
     """
-    if not any(map(partial_labels_of, training.truths)):
+    if not any(truth.partial_labels for truth in training.truths):
         return training
     training = replace(training, truths=alike(training.truths))
     count_is_given, needed = task.completes
@@ -360,7 +331,7 @@ def complete_labels(
     def fit(task: Task, training: Training) -> NDArray:
         """Learn components from pieces of the data, whose labels are first completed under PCA."""
         quiet = replace(task, first=PrincipalStart())
-        learned = learn(quiet, training, regularizer, solver, executor)
+        learned = solve(quiet, state(quiet, training, regularizer, solver, executor), solver)
         if learned.solution.reason == "interrupted":
             raise KeyboardInterrupt
         return learned.score.components
@@ -399,35 +370,3 @@ def state(
     )
     start = task.start(cone, training, scale / unit)
     return Statement(Problem(risk, regularizer, cone, start), training, scale / unit, extra)
-
-
-def minimize(
-    task: Task,
-    statement: Statement,
-    solver: Any,
-    watch: Watch,
-    found: dict[str, Any],
-    problem: Problem,
-) -> Solution:
-    """Solve a problem. If there are several starts, their objectives are added to ``found``.
-
-    The solver gets the callbacks and a progress bar. BLAS uses a single thread if several data sets
-    are evaluated at once or if there are fewer than 500 features. More BLAS threads would only wait
-    for each other.
-    """
-    several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
-    threads = 1 if problem.cone.n_features < 500 or several else None
-    watchers, make = list(watch.callbacks), watch.estimator
-    snapshot = None if make is None else lambda w: make(task.score(statement, w))
-    with ExitStack() as stack:
-        stack.enter_context(limit_blas(threads))
-        if watch.verbose is not False:
-            bar = ProgressBar(watch.name, watch.verbose)
-            watchers.insert(0, stack.enter_context(closing(bar)))
-        watched = replace(problem, callbacks=watchers, estimator=snapshot)
-        if task.starts is None or problem.warm is not None:
-            return solver.minimize(watched)
-        points = list(np.outer(task.starts, problem.start))
-        solution, objectives = solver.minimize_from(watched, points)
-    found["start_objectives_"] = list(zip(map(float, task.starts), objectives))
-    return solution

@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
+from metriclearn.estimators.learners.change_points import (
+    ChangePointMetricLearner,
+    Segmentations,
+    check_sizes,
+)
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Learn, Training
 from metriclearn.estimators.reading.data_sets import DataSets
@@ -231,7 +235,7 @@ class NamedSegmentations(Segmentations):
 
     def truths(self, labels: Labels) -> list[Any]:
         """Return the labels with the names of segments."""
-        self.check_sizes(labels.partitions)
+        check_sizes(self.who, labels.partitions, self.min_size)
         return named_truths(labels.codes or [], labels.partitions)
 
     def complete(self, training: Training, learn: Learn) -> list[Any]:

@@ -25,7 +25,6 @@ from metriclearn.features.media.image import ImageFeatures
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Each, Of, Real
 from metriclearn.similarities import (
@@ -234,7 +233,7 @@ class Cuts(Task):
 
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], None]:
         """Return the terms of the hinge, with the joint features of the similarity."""
-        unknown = any(map(partial_labels_of, training.truths))
+        unknown = any(truth.partial_labels for truth in training.truths)
         approximate = unknown or self.balance
         terms = {
             "features": SimilarityFeatures(self.similarity, self.metric, self.normalized),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar
@@ -24,14 +24,13 @@ from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart
 from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
-from metriclearn.problem.partial_labels import partial_labels_of
 from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.views.columns import check_range
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, fit_view
+from metriclearn.views.plain import FittedViews
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -60,7 +59,7 @@ class Training:
         The view that has computed the rows of ``data``.
     source : DataSets or None
         The data sets before the view.
-    views : FittedViews or None
+    views : FittedViews
         The views that other learners have fitted to the same data sets.
     """
 
@@ -71,15 +70,13 @@ class Training:
     classes: NDArray | None = None
     view: Any = None
     source: Any = None
-    views: FittedViews | None = None
+    views: FittedViews = field(default_factory=FittedViews)
 
     def fit_view(self, view: Any, X: list[NDArray], y: Labels, groups: Any) -> tuple[Any, list]:
         """Fit a copy of a view, unless another learner has fitted an equal one.
 
         Returns the fitted view, and its rows of X.
         """
-        if self.views is None:
-            return fit_view(view, X, y, groups)
         return self.views.fit(view, X, y, groups, behind=self.view)
 
 
@@ -196,7 +193,7 @@ class Task(ABC):
         if extra is not None:
             make = partial(PenalizedSamples, columns=extra.columns)
         data, truths = training.data, [None] * len(training.truths)
-        if self.spans_truths and partial_labels_of(training.truths[0]) is None:
+        if self.spans_truths and training.truths[0].partial_labels is None:
             truths = training.truths
         if isinstance(data.arrays, StoredArrays):
             return StoredSamples(data.arrays, data.lengths, scale, truths, make)
@@ -228,7 +225,7 @@ class Task(ABC):
         if not self.count_is_given:
             gain = 1.0
             for truth in truths:
-                if (known := partial_labels_of(truth)) is not None:
+                if (known := truth.partial_labels) is not None:
                     gain = max(gain, known.charges.rise, float(known.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
         deviation = training.data.pooled_deviation(self.who, training.weights)

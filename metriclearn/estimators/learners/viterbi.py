@@ -16,7 +16,7 @@ from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_pena
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.running.parameters import OPTIONAL_LIST, Of, OneOf, Real, Whole, shown
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, fit_view
+from metriclearn.views.plain import FittedViews, leaves_out, reads_missing
 from metriclearn.views.posteriors import Posteriors
 
 
@@ -109,7 +109,7 @@ class Viterbi(MahalanobisSegmenter):
     ) -> Self:
         """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
         who = type(self).__name__
-        missing = getattr(self.view, "missing", False)
+        missing = reads_missing(self.view)
         read = read_labeled(self, X, y, segments=True, partial=True, missing=missing)
         fitted, data, truths = read
         given = None if self.classes is None else _sorted(who, self.classes)
@@ -121,18 +121,17 @@ class Viterbi(MahalanobisSegmenter):
             )
         units = None if groups is None else read_groups(who, groups, len(truths))
         labels, arrays = Labels(truths, codes, classes), list(data.arrays)
-        fit: Any = fit_view if views is None else views.fit
         view: Any = None
         rows = arrays
         if self.view is not None:
-            view, rows = fit(self.view, arrays, labels, units)
+            view, rows = (views or FittedViews()).fit(self.view, arrays, labels, units)
         if rows[0].shape[1] != len(classes):
             remedy = "classes, the names of all columns" if view is None else "views.Posteriors()"
             raise ValueError(
                 f"{who} needs a view with a column for each of {len(classes)} names, got "
                 f"{rows[0].shape[1]} columns; pass {remedy}."
             )
-        known = labels.at(view.kept(arrays)) if hasattr(view, "kept") else labels
+        known = labels.at(view.kept(arrays)) if leaves_out(view) else labels
         one_each = np.eye(len(classes), len(classes) + 1)
         names = NameWeights(None, classes, len(classes) + 1, one_each)
         nothing = np.zeros((1, len(classes)))

@@ -7,14 +7,15 @@ components of a given metric.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner, RelaxableOracle
-from metriclearn.estimators.learners.large_margin import REGULARIZER, Learned
-from metriclearn.estimators.learners.task import Statement, Training
+from metriclearn.estimators.learners.large_margin import REGULARIZER
+from metriclearn.estimators.learners.task import Training
+from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
@@ -55,11 +56,8 @@ class WhitenedMetricLearner(ChangePointMetricLearner):
         ``Whiten()``, or ``Metric(estimator)`` with any estimator of a metric, such as PCA.
     toward : float, optional
         μ > 0 in the formula above. By default ``regularizer`` draws C toward 0.
-    retune : bool
-        Whether to replace the learned penalty by the one with the least training loss. An exact
-        search finds it.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
-oracle, alternation, callbacks, n_jobs, executor, verbose
+oracle, retune, alternation, callbacks, n_jobs, executor, verbose
         As for :class:`~metriclearn.ChangePointMetricLearner`, for C. Whitened features need no
         scaling, so ``standardize`` is False.
 
@@ -81,7 +79,6 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
     standardize: bool = False
     view: Linear = Whiten()  # noqa: RUF009
     toward: Toward = None
-    retune: bool = False
 
     def regularizer_of(self, training: Training) -> Regularizer:
         """Return the regularizer of C."""
@@ -98,20 +95,12 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
             )
         return SquaredFrobenius(strength, scale)
 
-    def solved(self, statement: Statement) -> tuple[Self, Learned]:
-        """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
-        fitted, learned = super().solved(statement)
-        inner, training = learned.score, statement.training
-        if not self.retune or inner.penalty is None or not len(inner.components):
-            return fitted, learned
-        view, rows, truths = training.view, training.data.arrays, training.truths
-        components = inner.components @ view.map_
-        forms = [LowRankForm(view.scaled(X) @ components.T) for X in training.source.arrays]
-        if inner.boundaries is not None:
-            forms = list(map(inner.form, rows))
-        penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
-        tuned = learned._replace(score=inner.at(penalty))
-        return fitted.with_score(fitted.score_.at(penalty)), tuned
+    def training_forms(self, score: SegmentScore, training: Training) -> list[Any]:
+        """Return the forms of the training rows, with the rounding of a linear view."""
+        if score.boundaries is not None:
+            return super().training_forms(score, training)
+        components = score.components @ training.view.map_
+        return [LowRankForm(training.view.scaled(X) @ components.T) for X in training.source.arrays]
 
 
 @dataclass(eq=False, repr=False)

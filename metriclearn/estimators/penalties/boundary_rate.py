@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from metriclearn.estimators.reading.given import is_whole, needing_a_change
-from metriclearn.views.windows import known_stretches
+from metriclearn.estimators.reading.given import needing_a_change
 
 _GRID = 2000
 _STATED = 10  # labeled boundaries that a stated length of segments counts for
@@ -53,12 +52,12 @@ class BoundaryRate:
         """
         rows, counts, picked, partly = [], [], [], []
         for truth in truths:
-            pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in known_stretches(truth)]
+            pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in truth.pieces.stretches]
             pairs += [(one.stop - one.start, one.kind.fewest) for one in needing_a_change(truth)]
             rows += [size for size, _ in pairs]
             counts += [count for _, count in pairs]
-            picked += [not is_whole(truth)] * len(pairs)
-            partly += [] if is_whole(truth) or not pairs else [truth]
+            picked += [not truth.is_whole] * len(pairs)
+            partly += [] if truth.is_whole or not pairs else [truth]
         total, n = float(sum(rows)), sum(counts)
         if length is not None:
             n, total = n + _STATED, total + _STATED * length

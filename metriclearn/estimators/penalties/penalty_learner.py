@@ -330,8 +330,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
                 interval = target_interval(path, path_errors(path, fact))
                 margin = float(self.regression_.margin)
                 log_penalty = moved_penalty(log_penalty, interval, margin, self.own_weight)
-            if isinstance(fact, Partition):
-                fact = PartialPartition.from_partition(fact)
+            fact = None if fact is None else PartialPartition.from_partition(fact)
             form = LowRankForm(center(Z), shift=-float(np.exp(log_penalty)))
             results.append(program(form, fact, min(self.min_size, len(Z))))
         return data.as_passed(results)

@@ -24,6 +24,7 @@ from metriclearn.views.columns import (
     note_constant,
     pooled_deviation,
 )
+from metriclearn.views.plain import reads_missing
 
 Data = TypeVar("Data", bound="DataSets")
 
@@ -278,7 +279,7 @@ def read_new(
 
     NaN is allowed if the view leaves it out or fills it.
     """
-    who, missing = type(estimator).__name__, getattr(view, "missing", False)
+    who, missing = type(estimator).__name__, reads_missing(view)
     data = read_data_sets(who, X, single_precision=single_precision, missing=missing)
     return check_features(estimator, data)
 

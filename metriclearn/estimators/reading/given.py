@@ -25,11 +25,10 @@ from metriclearn.problem.partition import LabeledPartition, Partition, label_arr
 from metriclearn.problem.regions import Region
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
-from metriclearn.views.gaps import Labels, LeaveOut, restriction
+from metriclearn.views.gaps import Labels, LeaveOut
 from metriclearn.views.plain import fit_view
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
-from metriclearn.views.windows import known_stretches
 
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
@@ -108,11 +107,11 @@ class Given(NamedTuple):
         arrays = list(self.data.arrays)
         fitted, rows = fit_view(view, arrays, None, self.groups)  # no labels leak
         seen = self._replace(data=DataSets(rows, False, None))
-        if not hasattr(fitted, "kept"):
+        if fitted.keeps_all:
             return fitted, seen
         kept = fitted.kept(arrays)
         if self.codes is None:
-            truths = list(map(restriction, self.truths, kept))
+            truths = [truth.at(rows) for truth, rows in zip(self.truths, kept)]
             return fitted, seen._replace(labels=truths, truths=truths)
         labels = self.at(kept, np.arange(len(kept)))
         truths = read_labelings("Segmenter", labels, seen.data, segments=True, partial=True)
@@ -123,7 +122,7 @@ class Given(NamedTuple):
         """Return the labels of some recordings on kept rows, with their names if they have any."""
         found: list[Any] = []
         for i, rows in zip(places, kept):
-            labels, truth = self.labels[i], restriction(self.truths[i], rows)
+            labels, truth = self.labels[i], self.truths[i].at(rows)
             if (names := sample_labels(labels, len(self.data.arrays[i]))) is None:
                 found.append(truth)
                 continue
@@ -159,9 +158,7 @@ class Given(NamedTuple):
             if self.codes is not None:
                 codes = [np.where(mask, self.codes[i], -1) for mask in masks]
         if names is None or isinstance(self.labels[i], (LabeledPartition, LabeledPartial)):
-            known = truth
-            if isinstance(truth, Partition):
-                known = PartialPartition.from_partition(truth)
+            known = PartialPartition.from_partition(truth)
             parts = [
                 PartialPartition(
                     T, regions=[r for r in known.constraints if a <= r.start and r.stop <= b]
@@ -189,7 +186,7 @@ def _spans(truth: Any, n_parts: int) -> list[tuple[int, int]]:
 
     Returns none if there are fewer than eight boundaries and regions that need one.
     """
-    needed = [(t, t) for _, ends in known_stretches(truth) for t in ends[:-1].tolist()]
+    needed = [(t, t) for _, ends in truth.pieces.stretches for t in ends[:-1].tolist()]
     needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
     if len(needed) < _FEW:
         return []
@@ -286,22 +283,16 @@ def front_view(who: str, view: Any, data: DataSets) -> Any:
     return LeaveOut()
 
 
-def is_whole(truth: Any) -> bool:
-    """Tell whether all samples of a recording are labeled."""
-    return isinstance(truth, Partition) or truth.segmentation() is not None
-
-
 def needing_a_change(truth: Any) -> list[Region]:
     """Return the annotated regions that need a change at an unknown position."""
-    regions = [] if isinstance(truth, Partition) else truth.pieces.regions
-    return [region for region in regions if region.kind.fewest]
+    return [region for region in truth.pieces.regions if region.kind.fewest]
 
 
 def divides_equal(labeling: Any) -> bool:
     """Tell whether neighboring segments of a labeling may have one name."""
     if isinstance(labeling, LabeledPartial):
         names = labeling.sample_labels
-        cuts = [ends[:-1] for _, ends in known_stretches(labeling)]
+        cuts = [ends[:-1] for _, ends in labeling.pieces.stretches]
         return any(np.any((names[t] != -1) & (names[t - 1] == names[t])) for t in cuts)
     return isinstance(labeling, LabeledPartition)
 
@@ -310,7 +301,7 @@ def count_segments(truth: Any) -> int:
     """Count labeled segments and annotated regions, or clusters."""
     if isinstance(truth, np.ndarray):
         return int(truth.max()) + 1
-    segments = sum(len(ends) for _, ends in known_stretches(truth))
+    segments = sum(len(ends) for _, ends in truth.pieces.stretches)
     return segments + len(needing_a_change(truth))
 
 

@@ -18,9 +18,9 @@ from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import (
     LabeledPartition,
     Partition,
-    factorize,
     label_array,
     label_values,
+    numbered,
 )
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
 
@@ -113,8 +113,7 @@ def alike(truths: list[Any]) -> list[Any]:
     """Return the partitions, but convert all to PartialPartition if one of them is partial."""
     if not any(isinstance(truth, PartialPartition) for truth in truths):
         return truths
-    given = PartialPartition.from_partition
-    return [given(truth) if isinstance(truth, Partition) else truth for truth in truths]
+    return list(map(PartialPartition.from_partition, truths))
 
 
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
@@ -129,7 +128,7 @@ def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -
 
 def refuse_regions(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
     """Raise a ValueError if no row is in a segment that is known."""
-    if not any(isinstance(truth, Partition) or truth.pieces.stretches for truth in truths):
+    if not any(truth.pieces.stretches for truth in truths):
         raise ValueError(
             f"{who} needs rows whose segments are known, such as those on both sides of a "
             "boundary, got only regions with changes somewhere inside; label such rows (−1 "
@@ -283,14 +282,12 @@ def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.in
     units = np.arange(n)
     if groups is not None:
         try:
-            names = label_values(groups)
+            units = numbered(groups)
         except ValueError as error:
             raise ValueError(
                 f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
                 f"of them missing, got {shown(groups)}."
             ) from error
-        names = factorize(names) if names.dtype == object else names
-        units = np.unique(names, return_inverse=True)[1]
     if np.shape(units) != (n,) or units.max() < fewest - 1:
         several = " in two groups and more" * (fewest > 1)
         raise ValueError(
@@ -390,8 +387,7 @@ def read_known(
     if known is None:
         return [None] * len(data.arrays)
     truths = read_labelings(who, known, data, segments=True, partial=True)
-    given = PartialPartition.from_partition
-    facts = [given(one) if isinstance(one, Partition) else one for one in truths]
+    facts = list(map(PartialPartition.from_partition, truths))
     if classes is None:
         return facts
     codes, _ = read_names(who, known, data, truths, classes)

@@ -20,8 +20,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.views.plain import rows_of
-from metriclearn.views.windows import known_stretches
+from metriclearn.views.plain import leaves_out, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ def answers_of(
     # A warning about segments of a few samples is not needed for a single member.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         for score, fit in zip(scores, fits):
-            if not isinstance(score, SegmentScore) or hasattr(score.view, "kept"):
+            if not isinstance(score, SegmentScore) or leaves_out(score.view):
                 found = score.segment(X, count)
             else:
                 if fit not in readings:
@@ -297,7 +296,7 @@ class BoundaryRates:
         rows = [np.empty((0, 2 + len(weights)))]
         for best, some, truth in zip(found, answers, truths):
             given = [one.change_points[:-1] for one in some]
-            for start, ends in known_stretches(truth):
+            for start, ends in truth.pieces.stretches:
                 inner, stop = best.change_points[:-1], ends[-1]
                 inner = inner[(inner > start) & (inner < stop), None]
                 edges = np.array([edge for edge in (start, stop) if 0 < edge < truth.n_samples])

@@ -23,10 +23,11 @@ from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.losses import ChargedForm
-from metriclearn.problem.named_segments import NamedPartition, NameScores, PartialNames
+from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.problem.partition import Partition
-from metriclearn.views.gaps import placed, restriction
-from metriclearn.views.plain import rows_of
+from metriclearn.views.chain import Chain
+from metriclearn.views.gaps import placed
+from metriclearn.views.plain import leaves_out, rows_of
 
 Form = LowRankForm | ChargedForm
 
@@ -47,36 +48,6 @@ class Reading(NamedTuple):
     rows: NDArray
     names: NDArray | None
     boundaries: NDArray | None
-
-
-@dataclass(frozen=True, eq=False)
-class Behind:
-    """Two fitted views, of which the second reads the rows of the first.
-
-    Attributes
-    ----------
-    first, second : fitted views
-    """
-
-    first: Any
-    second: Any
-
-    @property
-    def running(self) -> bool:
-        """Whether the rows of the second view are running sums."""
-        return bool(getattr(self.second, "running", False))
-
-    @property
-    def reach(self) -> tuple[int, int] | None:
-        """The sum of the reaches; None if one depends on the whole recording."""
-        both = self.first.reach, self.second.reach
-        if None in both or getattr(self.first, "running", False):
-            return None
-        return both[0][0] + both[1][0], both[0][1] + both[1][1]
-
-    def transform(self, X: Any) -> Any:
-        """Compute the rows of every recording."""
-        return self.second.transform(self.first.transform(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +118,7 @@ class SegmentScore:
 
     def behind(self, view: Any) -> Self:
         """Return the same score for recordings from which a fitted view computes its rows."""
-        return replace(self, view=view if self.view is None else Behind(view, self.view))
+        return replace(self, view=view if self.view is None else Chain.of_fitted(view, self.view))
 
     def agrees_with(self, other: SegmentScore) -> bool:
         """Tell whether both scores have the same metric, names and penalty."""
@@ -179,7 +150,7 @@ class SegmentScore:
 
     def kept(self, X: NDArray) -> NDArray[np.int64] | None:
         """Return the numbers of the rows that the view keeps; None if it keeps all rows."""
-        return self.view.kept([X])[0] if hasattr(self.view, "kept") else None
+        return self.view.kept([X])[0] if leaves_out(self.view) else None
 
     def read(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
         """Compute the rows, scores of names and penalties of changes of a recording."""
@@ -223,10 +194,7 @@ class SegmentScore:
         """
         if (kept := self.kept(X)) is None:
             return self.best(self.form(X), count, known)
-        seen: Any = None if known is None else restriction(known, kept)
-        if isinstance(known, PartialNames):
-            seen = PartialNames(seen, known.names[kept])
-        found: Any = self.best(self.form(X), count, seen)
+        found: Any = self.best(self.form(X), count, None if known is None else known.at(kept))
         ends = placed(found.change_points, kept, len(X))
         return NamedPartition(ends, found.names) if self.names else Partition(ends=ends)
 
@@ -305,10 +273,9 @@ class SegmentScore:
             return f"ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
         if self.names is not None and self.names.transitions is not None:
             return "transitions=False for a stream, as its search has no state for each name."
-        if hasattr(self.view, "kept") or (self.view is not None and self.view.reach is None):
+        if self.view is not None and (self.view.reach is None or not self.view.keeps_all):
             known = "a view that keeps all rows and reads a known number of neighbors for a stream"
-            refusal = getattr(self.view, "refusal_of_streams", None)
-            return refusal() if refusal else f"{known}, got {self.view!r}."
+            return f"{known}, got {self.view!r}."
         for part in (self.names, self.boundaries):
             if part is not None and part.reach is None:
                 return part.refusal_of_streams()
@@ -375,7 +342,7 @@ def labeled_forms(
             if len(array if kept is None else kept) >= min_size:
                 reading = score.read(array, None if seen is None else seen[k][i])
                 forms.append(score.at(None, unit).form_of(reading))
-                known.append(truth if kept is None else restriction(truth, kept))
+                known.append(truth if kept is None else truth.at(kept))
     if not forms:
         raise ValueError(
             f"{who} needs a sequence of at least min_size={min_size} samples to tune its penalty, "

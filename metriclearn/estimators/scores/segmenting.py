@@ -32,6 +32,7 @@ from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import SWITCH, Of, OneOf, check_parameters
+from metriclearn.views.plain import leaves_out
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -413,7 +414,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     def rows_of(self, data: DataSets) -> list[NDArray]:
         """Return the rows that the metric sees, one for every sample."""
         score = self.present_score
-        if hasattr(score.view, "kept"):
+        if leaves_out(score.view):
             raise ValueError(
                 f"{type(self).__name__} needs a view that keeps all rows for features and states, "
                 f"got {score.view!r}; take Fill instead."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, cast
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,7 @@ from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters, real_array
+from metriclearn.views.plain import reads_missing
 
 _LARGEST = 1e120  # its square can still be added many times
 _BLOCK = 4096  # rows at a time, so that a large chunk needs no more memory than small ones
@@ -260,7 +261,7 @@ class SegmenterStream(ComponentParameters):
         """Read rows (n, P), and check that they have the features of the training data."""
         n_features = self.segmenter.n_features_in_
         view = getattr(getattr(self.segmenter, "score_", None), "view", None)
-        missing = bool(getattr(view, "missing", False))
+        missing = reads_missing(view)
         if hasattr(rows, "columns") and len(rows):
             data = read_data_sets(self.who, rows, missing=missing)
             rows = check_features(self.segmenter, data).arrays[0]
@@ -329,7 +330,7 @@ class SegmenterStream(ComponentParameters):
                 self.recent_ = recent.copy()
             return recent[:0], None, None
         features = score.rows(recent)
-        if getattr(score.view, "running", False):
+        if score.view is not None and score.view.running:
             # The sum goes on where it was at the last sample that was read.
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])
@@ -489,7 +490,6 @@ class Streaming:
     """Gives a segmenter that can follow a stream the method ``stream``."""
 
     present_score: SegmentScore
-    stream_type: ClassVar[type[SegmenterStream]] = SegmenterStream
 
     def stream(self, max_delay: int | None = None) -> SegmenterStream:
         """Make a stream in which this fitted segmenter finds change-points.
@@ -511,7 +511,7 @@ class Streaming:
             if ``max_delay`` is less than twice ``min_size``.
         """
         check_is_fitted(self)
-        return self.stream_type(self, max_delay).start()
+        return SegmenterStream(self, max_delay).start()
 
     def stream_score(self) -> SegmentScore:
         """Return the score that a stream follows.

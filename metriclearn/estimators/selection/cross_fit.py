@@ -1,7 +1,7 @@
 """CrossFit: members × parts of the recordings → answers for the recordings that were left out.
 
 Whatever is chosen, weighed, calibrated or checked on recordings that were left out reads this
-table. :func:`~metriclearn.estimators.selection.fits.fitted_table` makes it.
+table. :meth:`~metriclearn.estimators.selection.fits.Fits.table` makes it.
 """
 
 from __future__ import annotations

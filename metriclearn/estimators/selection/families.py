@@ -137,7 +137,7 @@ def refuse_neighbors(who: str, members: Sequence[Member]) -> None:
             getattr(part, "reach", (0, 0)) != (0, 0) and not isinstance(part, LinearView)
             for part in parts
         ]
-        if view is not None or hasattr(learner, "encoder") or any(reaches):
+        if view is not None or any(reaches):
             raise ValueError(
                 f"{who} needs members that read every row alone behind a view that leaves rows "
                 f"out, got {learner!r}, which would read across gaps; pass "

@@ -23,7 +23,7 @@ from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
 from metriclearn.views.plain import FittedViews
-from metriclearn.views.windows import known_stretches, typical_length
+from metriclearn.views.windows import typical_length
 
 _ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
 
@@ -126,6 +126,46 @@ class Fits:
         timed = tuple(seconds[kept].tolist())
         return [members[m] for m in kept], [rows[m] for m in kept], timed, missing
 
+    def table(self, given: Given, parts: Parts, rules: Rules, members: list[Member]) -> CrossFit:
+        """Fit members to all parts, those with equal views together, and add candidates by rules.
+
+        After an interruption, the members that are finished are kept, and a warning says so. If
+        members may fail, the error of one is raised only if none is left.
+        """
+        table, missing = None, dict[str, Exception]()
+        members = thinned(members, given, parts)
+        with self.bar(members, len(parts)) as bar:
+            for group in by_view(members, self.seconds is not None):
+                views = PartViews(group[0].view, parts, given)
+                try:
+                    kept, models, seconds, failed = self.run(group, views, bar, table is None)
+                    missing |= failed
+                    if not kept:
+                        continue
+                    more = CrossFit.of(given, kept, models, parts, views)
+                    with warnings.catch_warnings(action="ignore", category=UserWarning):
+                        more = replace(more, seconds=seconds).with_rules(rules)
+                except KeyboardInterrupt:
+                    if table is None:
+                        raise
+                    note(
+                        f"the fit was interrupted; the {len(table.members)} of {len(members)} "
+                        "members that are finished are used."
+                    )
+                    break
+                except ValueError as error:  # of the view, or of penalties
+                    if not self.may_fail:
+                        raise
+                    missing |= dict.fromkeys((one.family for one in group), error)
+                    continue
+                views.forget_rows()
+                table = more if table is None else table.joined(more)
+        if table is None:
+            raise next(iter(missing.values()))
+        if not any(one.classes is not None for row in table.scores for one in row):
+            table = replace(table, classes=None, codes=None)
+        return replace(table, missing=missing)
+
     @property
     def is_over(self) -> bool:
         """Whether there is no time to begin with another member."""
@@ -173,53 +213,6 @@ class Fits:
         return model
 
 
-def fitted_table(
-    runner: Fits,
-    given: Given,
-    parts: Parts,
-    rules: Rules,
-    members: list[Member],
-) -> CrossFit:
-    """Fit members to all parts, those with equal views together, and add candidates by rules.
-
-    After an interruption, the members that are finished are kept, and a warning says so. If
-    members may fail, the error of one is raised only if none is left.
-    """
-    table, missing = None, dict[str, Exception]()
-    members = thinned(members, given, parts)
-    with runner.bar(members, len(parts)) as bar:
-        for group in by_view(members, runner.seconds is not None):
-            views = PartViews(group[0].view, parts, given)
-            try:
-                kept, models, seconds, failed = runner.run(group, views, bar, table is None)
-                missing |= failed
-                if not kept:
-                    continue
-                more = CrossFit.of(given, kept, models, parts, views)
-                with warnings.catch_warnings(action="ignore", category=UserWarning):
-                    more = replace(more, seconds=seconds).with_rules(rules)
-            except KeyboardInterrupt:
-                if table is None:
-                    raise
-                note(
-                    f"the fit was interrupted; the {len(table.members)} of {len(members)} members "
-                    "that are finished are used."
-                )
-                break
-            except ValueError as error:  # of the view, or of penalties
-                if not runner.may_fail:
-                    raise
-                missing |= dict.fromkeys((one.family for one in group), error)
-                continue
-            views.forget_rows()
-            table = more if table is None else table.joined(more)
-    if table is None:
-        raise next(iter(missing.values()))
-    if not any(one.classes is not None for row in table.scores for one in row):
-        table = replace(table, classes=None, codes=None)
-    return replace(table, missing=missing)
-
-
 class Late(Exception):
     """There was no time to fit a member."""
 
@@ -250,7 +243,7 @@ def thinned(members: Sequence[Member], given: Given, parts: Parts) -> list[Membe
     if all(member.every is not None for member in members):
         return list(members)
     truths = [given.truths[i] for i in list(parts)[-1].tolist()]
-    sizes = [int(ends[-1]) - start for one in truths for start, ends in known_stretches(one)]
+    sizes = [int(ends[-1]) - start for one in truths for start, ends in one.pieces.stretches]
     every = 1  # also of regions, without any stretch
     if sizes:
         every = max(1, int(min(typical_length(given, truths) / 16, sum(sizes) / _ENOUGH)))

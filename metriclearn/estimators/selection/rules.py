@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
-from metriclearn.estimators.reading.given import Given, is_whole
+from metriclearn.estimators.reading.given import Given
 from metriclearn.oracles.matched_penalty import matched_penalty
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.partial_labels import PartialPartition, labeled_part
@@ -114,7 +114,7 @@ def how_far(given: Given) -> tuple[float, ...]:
     """
     known = [given.truths[i] for i in given.used]
     told = BoundaryRate.of(known, given.segment_length) is not None
-    if not told or all(map(is_whole, known)):
+    if not told or all(truth.is_whole for truth in known):
         return (0.0,)
     finest = [Partition(ends=np.arange(1, truth.n_samples + 1)) for truth in known]
     free = all(

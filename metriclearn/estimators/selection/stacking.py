@@ -27,7 +27,6 @@ from metriclearn.estimators.reading.given import needing_a_change
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.solvers.dual_master import simplex_qp
-from metriclearn.views.windows import known_stretches
 
 # With fewer labeled segments, weights are pulled towards each other much more.
 FEW = 30
@@ -55,7 +54,7 @@ def inner_products(
     different = [ends[j] for j in np.unique(places, return_index=True)[1]]
     n = len(different)
     table = np.zeros((n + 1, n + 1))
-    for start, stretch in known_stretches(truth):
+    for start, stretch in truth.pieces.stretches:
         stop = stretch[-1]
         inside = [
             np.append(one[(start < one) & (one < stop)], stop) - start

@@ -19,7 +19,6 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.views.windows import known_stretches
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def labeled_stretches(
     rows: list[NDArray] = []
     owners: list[int] = []
     for i, N in sorted(found.items()):
-        for start, ends in known_stretches(truths[i]):
+        for start, ends in truths[i].pieces.stretches:
             stop, cuts = int(ends[-1]), N.change_points
             inside = cuts[(start < cuts) & (cuts < stop)]
             answers[len(known)] = Partition.from_change_points(np.append(inside, stop) - start)

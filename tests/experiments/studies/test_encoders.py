@@ -27,9 +27,9 @@ def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
     assert ("ours/full", "seed_0") not in rows
     assert rows[name, MEASURE]["gap"] < 0.1
     scores = metriclearn.load(tmp_path / "models" / "ours.npz").agreement_.scores
-    encoders = [score.view.learner for score in scores if hasattr(score.view, "learner")]
-    assert {learner.random_state for learner in encoders} == {0, 1}
+    chains = [score.view.views_ for score in scores if hasattr(score.view, "views_")]
+    assert {encoder.random_state for _, encoder in chains} == {0, 1}
     assert rows["ours", MEASURE]["choice"] == f"consensus of {len(scores)} models"
     model = metriclearn.load(tmp_path / "models" / "ours-encoder-of-raw-signals.npz")
-    assert model.encoder.keywords["stop"] == 3
+    assert model.view.views[0].stop == 3
     assert (tmp_path / "features.png").stat().st_size > 10_000
