@@ -9,19 +9,20 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain, islice
+from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import text
+from metriclearn.running.times import MISSING
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SEPARATORS = "\t;|,"  # commas may also stand in numbers and names
-_QUOTED = re.compile(rf'((?:^|[{_SEPARATORS}])[ \ufeff]*)"(?:[^"]|"")*"')
-_QUOTE = re.compile(rf'(?:^|[{_SEPARATORS}])[ \ufeff]*"')
+_BLANKS = " \t\r\n"
 _FIRST = 50  # lines that show the form of a table
 
 
@@ -35,7 +36,7 @@ class TableForm(NamedTuple):
     spaced : bool
         Whether blanks follow the separators of the header.
     skipped : int
-        Number of lines before the header: 1 if the first line is ``sep=;``, as Excel reads it.
+        Number of lines up to ``sep=;``, if the first line with a text is this, as Excel reads it.
     names : list of str
         Cells of the header, without blanks at their ends.
     """
@@ -63,8 +64,10 @@ def table_form(lines: Sequence[str]) -> TableForm:
     one. If none does, it is the most frequent one in the header.
     """
     lines = [line.removeprefix("\ufeff") for line in lines]
-    told = re.fullmatch(r'"?sep=(.)"?', lines[0].strip(), re.IGNORECASE) if lines else None
-    lines = lines[1:] if told else lines
+    place, first = next(((i, line) for i, line in enumerate(lines) if line.strip()), (0, ""))
+    told = re.fullmatch(r'"?sep=(.)"?', first.strip(), re.IGNORECASE)
+    skipped = place + 1 if told else 0
+    lines = lines[skipped:]
     header = next((line for line in lines if line.strip()), "")
     if told:
         separator = told[1]
@@ -74,7 +77,7 @@ def table_form(lines: Sequence[str]) -> TableForm:
     spaced = f"{separator} " in header
     rows = csv.reader(lines, delimiter=separator, skipinitialspace=spaced)
     names = [cell.strip() for cell in next((row for row in rows if any(row)), [])]
-    return TableForm(separator, spaced, int(told is not None), names)
+    return TableForm(separator, spaced, skipped, names)
 
 
 def _width(lines: Sequence[str], separator: str) -> int:
@@ -189,21 +192,27 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     if form.decimal == ",":  # pandas leaves commas in columns with cells that are no numbers
         as_given = set(map(text, options.get("dtype") or {}))
         for name in table.columns.difference(table.select_dtypes("number").columns):
-            if text(name) not in as_given:
+            if text(name) not in as_given and table[name].dtype != bool:
                 table[name] = table[name].map(_point, na_action="ignore")
     return table.rename(columns=str.strip)
 
 
 def _check_widths(path: PathLike, form: TableForm) -> None:
     """Refuse a table with a row that is longer than the first one."""
+    if line := next((line for line, row in _rows_of(path, form) if len(row) > len(form.names)), 0):
+        raise ValueError(
+            f"{os.fspath(path)!r} needs names of columns in its first line and no row that is "
+            f"longer, but line {line} is; remove lines above the names and separators at the ends "
+            "of rows."
+        )
+
+
+def _rows_of(path: PathLike, form: TableForm) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the line and the cells of every row."""
     with open(path, encoding="utf-8-sig", newline="") as stream:
         lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
-        if line := next((lines.line_num for row in lines if len(row) > len(form.names)), None):
-            raise ValueError(
-                f"{os.fspath(path)!r} needs names of columns in its first line and no row that is "
-                f"longer, but line {line} is; remove lines above the names and separators at the "
-                "ends of rows."
-            )
+        for row in lines:
+            yield lines.line_num, [cell.strip() for cell in row]
 
 
 def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -219,20 +228,18 @@ def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, l
     """
     with reading(path, needed, csv.Error):
         form = form_of_file(path)
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
-            rows = [(lines.line_num, [cell.strip() for cell in row]) for row in lines if any(row)]
+        rows = [(line, row) for line, row in _rows_of(path, form) if any(row)]
     header = [name.lower() for name in form.names]
     check_distinct(repr(os.fspath(path)), header)
-    return header, rows[form.skipped + 1 :]
+    return header, rows[2 if form.skipped else 1 :]
 
 
 def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Divide the lines of a text table as they arrive. Yields the number and the cells of each.
 
     The form is that of the first two lines, so the first one is yielded when the second has
-    arrived. Cells lose blanks at their ends, and decimal commas become points. Lines without a
-    value are left out.
+    arrived. Cells lose blanks at their ends, and decimal commas become points. Blank lines are left
+    out.
 
     Parameters
     ----------
@@ -246,7 +253,7 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     Raises
     ------
     ValueError
-        If a cell is longer than 131,072 characters.
+        If a quote is not closed, or a cell is longer than 131,072 characters.
 
     See Also
     --------
@@ -258,38 +265,80 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     >>> list(stream_rows(["t;x", "0,5;1,25"]))
     [(1, ['t', 'x']), (2, ['0.5', '1.25'])]
     """
-    numbered = _numbered(lines)
-    first = list(islice(numbered, 2))
-    if first and re.match(r'\ufeff?"?sep=', first[0][1], re.IGNORECASE):
-        first += islice(numbered, 1)
+    numbered = (
+        (i, line.removeprefix("\ufeff") if i == 1 else line) for i, line in enumerate(lines, 1)
+    )
+    first = list(islice(_joined(numbered, _SEPARATORS), 2))
+    if first and re.match('"?sep=', first[0][1], re.IGNORECASE):
+        first += islice(_joined(numbered, _SEPARATORS), 1)
     place = 1
     try:
         form = table_form([line for _, joined in first for line in StringIO(joined)])
-        for place, line in chain(first[form.skipped :], numbered):
-            cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
-            if any(cells):
+        for place, line in chain(first[form.skipped :], _joined(numbered, form.separator)):
+            cells = [cell.strip() for cell in form.cells(line)]
+            if len(cells) > 1 or line.strip(_BLANKS):
                 yield place, [_point(one) for one in cells] if form.decimal == "," else cells
     except csv.Error as error:
         raise ValueError(f"Line {place} is no line of a table ({error}); correct it.") from error
 
 
-def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Number lines. Lines that a quoted cell spans are joined, and empty lines are left out."""
+def _joined(numbered: Iterable[tuple[int, str]], separators: str) -> Iterator[tuple[int, str]]:
+    """Join lines that a quoted cell spans, and leave out empty lines."""
+    quote = rf'((?:^|[{separators}])[ \ufeff]*)"'
+    quoted, opened = re.compile(rf'{quote}(?:[^"]|"")*+"'), re.compile(quote)
     joined, place = "", 1
-    for i, line in enumerate(lines, 1):
+    for i, line in numbered:
         joined, place = joined + line, place if joined else i
-        if _QUOTE.search(_QUOTED.sub(r"\1", joined)) and len(joined) < csv.field_size_limit():
+        if opened.search(quoted.sub(r"\1x", joined)) and len(joined) < csv.field_size_limit():
             continue
-        if joined.strip("\ufeff\r\n"):
+        if joined.strip("\r\n"):
             yield place, joined
         joined = ""
     if joined:
-        yield place, joined
+        raise ValueError(f"Line {place} opens a quote that no line closes; correct it.")
+
+
+def cell_number(cell: str) -> float | None:
+    """Read a cell of a table as a number. Return None if it is none.
+
+    A missing value is NaN, and truth values are 1 and 0.
+
+    Parameters
+    ----------
+    cell : str
+
+    Returns
+    -------
+    float or None
+
+    Raises
+    ------
+    AttributeError
+        If the cell is no text.
+
+    See Also
+    --------
+    stream_rows : yields cells.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import cell_number
+    >>> cell_number(" 1.5"), cell_number("TRUE"), cell_number("NA"), cell_number("one")
+    (1.5, 1.0, nan, None)
+    """
+    lower = cell.strip().lower()
+    if lower in MISSING:
+        return nan
+    try:
+        return None if "_" in lower else float({"true": 1, "false": 0}.get(lower, lower))
+    except ValueError:
+        return None
 
 
 def _point(cell: str) -> str:
     """Replace a decimal comma."""
-    return re.sub(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$", r"\1.\2", cell)
+    number = r"\s*([+-]?\d*),((?<=\d,)|\d+)((?:[eE][+-]?\d+)?)\s*"
+    return re.sub(f"^{number}$", r"\1.\2\3", str(cell))
 
 
 def lacks(path: PathLike, column: str, columns: Iterable[Any], remedy: str) -> ValueError:

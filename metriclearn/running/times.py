@@ -18,13 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
-from metriclearn.running.time_forms import FORMS, Form, duration_of, number_of, numbers
+from metriclearn.running.time_forms import FORMS, THOUSANDS, Form, duration_of, number_of, numbers
 
 _HOLE = 2.0  # a longer step, in medians, is a hole
 _SAMPLE = 20  # texts of a column that choose its form
 _FIRST = 10  # rows of a stream that choose the form and the rate
 _NEAR = 1e-6  # rows
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _FIELDS = ((0, 60), (0, 60), (0, 24), (1, 32), (1, 13))  # seconds to months
 MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}  # texts, in lower case
 _UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
@@ -117,6 +116,37 @@ class Times:
         widths[self.holes - 1] = step
         return widths
 
+    def matches(self, needed: float) -> bool:
+        """Tell whether rows come at the rate of a model, up to a tenth, as a whole or usually.
+
+        Raises
+        ------
+        ValueError
+            If they come more slowly.
+
+        Warns
+        -----
+        UserWarning
+            If they come faster: the caller has to average them.
+        """
+        if len(self.seconds) < 2:
+            return True
+        usual = 1 / float(np.median(np.diff(self.seconds)))  # some rows may be lost
+        rate = min(self.rate, usual, key=lambda one: max(one / needed, needed / one))
+        if rate < needed / 1.1:
+            raise ValueError(
+                f"{self.who} has {rate:.6g} rows per second, but the model needs {needed:.6g} rows "
+                "per second; interpolate the rows (metriclearn.regular), or learn from tables of "
+                "this rate."
+            )
+        if rate > 1.1 * needed:
+            note(
+                f"{self.who} has {rate:.6g} rows per second and the model {needed:.6g}, so rows "
+                "are averaged."
+            )
+            return False
+        return True
+
     def firsts(self, rate: float) -> NDArray[np.intp]:
         """Return the first row in each time of 1/rate seconds. Times without a row are left out."""
         ticks = np.floor(self.seconds * rate + _NEAR)
@@ -172,33 +202,6 @@ def rate_of(tables: Sequence[Times], column: str) -> float:
     near = [times for times, middle in zip(long, middles) if step / 1.5 < middle < 1.5 * step]
     steps = np.concatenate([times.steps for times in near or long])
     return float(f"{len(steps) / steps.sum():.9g}")
-
-
-def matches(who: str, rate: float, needed: float) -> bool:
-    """Tell whether rows come at the rate of a model, up to a tenth.
-
-    Raises
-    ------
-    ValueError
-        If they come more slowly.
-
-    Warns
-    -----
-    UserWarning
-        If they come faster: the caller has to average them.
-    """
-    if rate < needed / 1.1:
-        raise ValueError(
-            f"{who} has {rate:.6g} rows per second, but the model needs {needed:.6g} rows per "
-            "second; interpolate the rows (metriclearn.regular), or learn from tables of this rate."
-        )
-    if rate > 1.1 * needed:
-        note(
-            f"{who} has {rate:.6g} rows per second and the model {needed:.6g}, so rows are "
-            "averaged."
-        )
-        return False
-    return True
 
 
 def tick(seconds: float, rate: float) -> int:
@@ -300,7 +303,7 @@ def _read(
     texts = [str(value).strip() for value in array.tolist()]
     place.complete(np.array([text.lower() in MISSING for text in texts]))
     commas = [text for text in texts if "," in text]
-    if form is None and commas and all(map(_THOUSANDS.fullmatch, commas)):
+    if form is None and commas and all(map(THOUSANDS.fullmatch, commas)):
         raise ValueError(
             f"{who} has times such as {commas[0]!r}{column_words}; write numbers without a comma "
             "for each thousand, and decimals with a point."

@@ -2,8 +2,6 @@
 
 import pickle
 from copy import copy, deepcopy
-from functools import partial
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np

@@ -7,7 +7,7 @@ Keyword-only parameters are options.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from math import nan
@@ -151,10 +151,10 @@ def fit(
     data = read.data
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
-    learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
+    whitened = {"whitened": [metriclearn.WhitenedMetricLearner(retune=True)]}
     options: Any = {"rate": read.rate, "time": read.time, "tolerance": tolerance}
     options |= {"extractor": read.extractor, "view": read.view}
-    model = metriclearn.Segmenter(learner, **options).fit(data)
+    model = metriclearn.Segmenter(whitened if quick else None, **options).fit(data)
     model.save(out)
     _print(model.summary())
     print(f"Model: {out}")
@@ -288,7 +288,6 @@ def compare(
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
     time: Time = None,
     duplicates: Duplicates = None,
-    ignore: Ignore = None,
     annotator: Annotator = None,
 ) -> None:
     """compare predicted segments with the truth
@@ -301,11 +300,12 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    from metriclearn.apps.console.labeled_folder import times_of
+    times: dict[str, running.Times] = {}
+    if time is not None and rate is None:
+        from metriclearn.apps.console.labeled_folder import times_of
 
-    times, rate = times_of("compare", truth, None if rate else time, rate, duplicates=duplicates)
-    left_out = [column for column in (time, *(ignore or [])) if column]
-    true = _segments_of(truth, label, rate, left_out, times, annotator)
+        times, rate = times_of("compare", truth, time, rate, duplicates=duplicates)
+    true = _segments_of(truth, label, rate, times, annotator)
     pred = datasets.named_as(_segments_of(predicted), true)
     shared = [recording for recording in true if recording in pred]
     if not shared:
@@ -363,7 +363,6 @@ def _segments_of(
     path: Path,
     label: str | None = None,
     rate: float | None = None,
-    ignore: Collection[str] = (),
     times: Mapping[str, running.Times] | None = None,
     annotator: str | None = None,
 ) -> dict[str, list[Segment]]:
@@ -378,20 +377,26 @@ def _segments_of(
     if not path.is_dir():
         return datasets.read_labels(path, label, annotator)
     if rate is not None:
-        data, tables = datasets.load_files(path, label or "label", ignore=ignore), {}
-        for name, names in zip(data.names, data.labels):
-            names = times[name].distinct(names) if times else names
+        tables = {}
+        for file in datasets.sequence_files("compare", path, None, datasets.ENDINGS):
+            _, names, _ = datasets.read_labeled(file, label or "label")
+            names = times[file.stem].distinct(names) if times else names
             cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
-            begins = times[name].at(cuts) if times else cuts / rate
+            begins = times[file.stem].at(cuts) if times else cuts / rate
             spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
-            tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
+            tables[file.stem] = [(start, end, str(names[row])) for start, end, row in spans]
         return tables
     files = sorted(path.glob("*.segments.csv"))
     if not files:
+        remedy = (
+            "for CSV files with a column of labels pass --label, with --rate or --time, or a "
+            f"pattern of other files, such as '{path}/*.TextGrid'"
+        )
+        if label is not None:
+            remedy = f"for the times of rows with a label in column {label!r} pass --time or --rate"
         raise ValueError(
             f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
-            "writes them; for CSV files with a column of labels pass --label, with --rate or "
-            f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
+            f"writes them; {remedy}."
         )
     read = (datasets.read_labels(file, annotator=annotator).items() for file in files)
     return dict(pair for pairs in read for pair in pairs)
