@@ -1,16 +1,25 @@
-"""Rows of committed results, which a run with ``refit=[…]`` keeps instead of fitting again."""
+"""Committed results: the rows that a run with ``refit=[…]`` keeps, and whether they are older."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.harness.command_line import CONFIGS
 from experiments.harness.results import MEASURE, ONE, OURS, read_results
+from metriclearn import Segmenter
+from metriclearn.datasets import load_example, make_change_points
 
 COMMITTED = Path(CONFIGS).parent / "docs" / "results"
 Row = dict[str, Any]
+KEY = "default"  # field of results.json
+FEW = "few labels"  # the data set that concerns only experiments with few labels
+_TOLERANCE = 0.02  # rounding differs between machines, and with it some boundary
 
 
 def kept_methods(config: Any, entries: str) -> list[str]:
@@ -46,8 +55,8 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     told += [f"all rows of {', '.join(others)}"] if others else []
     sentence = f"Of an earlier run with the same data, groups and folds: {' and '.join(told)}."
     merged["protocol"] = f"{results['protocol']} {sentence}" if told else results["protocol"]
-    for field in ("sequences", "default"):
-        if field in before and (others or (field == "default" and OURS in derived)):
+    for field in ("sequences", KEY):
+        if field in before and (others or (field == KEY and OURS in derived)):
             merged[field] = before[field]
     return merged
 
@@ -81,9 +90,47 @@ def renewed(
         rows += [row for row in before["rows"] if row["table"] not in units]
     used = {(row["table"], row["measure"]) for row in rows}
     tables = {(one["name"], one["measure"]): one for one in [*before["tables"], *new["tables"]]}
-    return {**new, "tables": [one for key, one in tables.items() if key in used], "rows": rows}
+    shown = [one for key, one in tables.items() if key in used]
+    order = [one["name"] for one in shown]
+    rows.sort(key=lambda row: order.index(row["table"]))
+    return {**new, "tables": shown, "rows": rows}
 
 
 def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the test units of each table."""
     return {row["table"]: row["units"] for row in results["rows"] if row["measure"] == MEASURE}
+
+
+@cache
+def default_losses() -> dict[str, float]:
+    """Compute the mean loss ‖M − N‖² of ``Segmenter()`` on recordings left out of small data sets.
+
+    The data sets have names, boundaries only, so many rows that not all are used, and few labels.
+    """
+    exercise, bees = load_example("exercise"), load_example("bees")
+    long = make_change_points(3, 3500, 2, 1, (8, 12), random_state=0)
+    few = [
+        np.array([*y[: len(y) // 2], *[-1] * (len(y) - len(y) // 2)], object)
+        for y in exercise.labels
+    ]
+    cases: dict[str, tuple[Any, Any, bool | None]] = {
+        "names": (exercise.sequences, exercise.labels, None),
+        "boundaries": (bees.sequences, bees.labels, False),
+        "many rows": (long.sequences, long.labels, False),
+        FEW: (exercise.sequences, few, None),
+    }
+    losses = {}
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        for name, (X, y, names) in cases.items():
+            found = Segmenter(names=names, verbose=False).fit(X, y).validation_
+            assert found is not None
+            losses[name] = found.loss
+    return losses
+
+
+def is_older(results: Mapping[str, Any]) -> bool:
+    """Return whether results were made by another default than that of today."""
+    then, now = results.get(KEY), default_losses()
+    if not isinstance(then, Mapping) or not then or not then.keys() <= now.keys():
+        return True
+    return any(abs(then[name] - now[name]) > _TOLERANCE * max(now[name], 0.1) for name in then)

@@ -26,7 +26,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from experiments.harness.default_losses import KEY, default_losses
+from experiments.harness.committed import KEY, default_losses
 from experiments.harness.procedure import (
     Case,
     Losses,

@@ -7,7 +7,7 @@ name      of the experiment: ``python -m experiments.run experiment=NAME`` makes
 protocol  sentences: what was trained on, tested on, and how hyper-parameters were chosen
 headline  the sentence at the top of the report, about the row "ours"
 command   the command line
-default   of the league: what the default did, see :mod:`experiments.harness.default_losses`
+default   of the league: what the default did, see :mod:`experiments.harness.committed`
 tables    the tables in their order, see below
 rows      one for each number of a table, see below
 seconds   processor seconds of all fits together

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from sklearn.utils import check_random_state
 
-from experiments.harness.committed import COMMITTED, rows_of
+from experiments.harness.committed import COMMITTED, FEW, KEY, rows_of
 from experiments.harness.comparison import (
     Comparison,
     case_of,
@@ -36,7 +36,6 @@ from experiments.harness.comparison import (
     refitted,
     refuse_seen,
 )
-from experiments.harness.default_losses import FEW, KEY
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS, read_results

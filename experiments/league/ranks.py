@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
-from experiments.harness.default_losses import is_older
+from experiments.harness.committed import is_older
 from experiments.harness.procedure import standard_error
 from experiments.harness.results import (
     MEASURE,

@@ -3,6 +3,7 @@
 import json
 import warnings
 from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ def contents(value: Any) -> Any:
     if isinstance(value, BaseEstimator) or is_dataclass(value):
         held = {k: contents(v) for k, v in vars(value).items() if k != "paths_"}
         return [type(value).__name__, held]
+    if isinstance(value, partial):  # which never equals its copy
+        return [value.func, contents(value.args), value.keywords]
     if isinstance(value, (list, tuple)):
         return [contents(item) for item in value]
     return value

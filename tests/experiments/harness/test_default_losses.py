@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.harness.default_losses import KEY, default_losses, is_older
+from experiments.harness.committed import KEY, default_losses, is_older
 from experiments.harness.results import read_results
 from experiments.league.ranks import age
 from experiments.pages.pictures import ROOT

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.command_line import CONFIGS, configuration
-from experiments.harness.default_losses import KEY
+from experiments.harness.committed import KEY
 from experiments.harness.results import read_results
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
