@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
-from tests.estimators.test_inputs import assert_refused
 from tests.estimators.test_normalized_cuts import SMALL, images
+from tests.sentences import assert_refused
 
 X, Y = load_iris(return_X_y=True)
 METRICS = {

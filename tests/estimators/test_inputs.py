@@ -1,9 +1,5 @@
 """Data sets, labels, weights and parameters: which are fine, and what is refused in a sentence."""
 
-import contextlib
-import re
-import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,94 +13,17 @@ from metriclearn.baselines.similarities import EuclideanSimilarity
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings, read_weights
 from metriclearn.running.callbacks import Callback
+from tests.sentences import assert_refused, assert_warned
 from tests.training import PAIRS, XS, YS, learn
 
 A = np.arange(8.0).reshape(4, 2)
 B = np.arange(6.0).reshape(3, 2)
 
 
-@pytest.fixture(scope="module")
-def learner() -> ml.ChangePointMetricLearner:
-    return learn()
-
-
-@contextlib.contextmanager
-def assert_refused(message: str, kind: type[Exception] = ValueError) -> Any:
-    """An error of one sentence, on one line."""
-    with pytest.raises(kind, match=message) as caught:
-        yield
-    text = str(caught.value)
-    assert "\n" not in text
-    assert text.endswith(".")
-    assert len(text) < 300
-
-
-@contextlib.contextmanager
-def assert_warned(message: str) -> Any:
-    """One warning of one sentence, that points here."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    texts = [str(warning.message) for warning in caught]
-    assert len(texts) == 1, texts
-    assert re.search(message, texts[0]), texts
-    assert texts[0].endswith(".")
-    assert len(texts[0]) < 300
-    assert Path(ml.__file__).parent not in Path(caught[0].filename).parents
-
-
 def edited(array: np.ndarray, row: Any, column: int, value: float) -> np.ndarray:
     array = array.copy()
     array[row, column] = value
     return array
-
-
-@pytest.mark.parametrize(
-    "X",
-    [[A, B], (A, B), [A.tolist(), B], [A.astype(np.float32), B.astype(int)], [pd.DataFrame(A), B]],
-    ids=["list", "tuple", "nested lists", "other types", "frame without names"],
-)
-def test_several_data_sets(X) -> None:
-    data = read_data_sets("Learner", X)
-    assert not data.single
-    assert (data.n_features, data.feature_names) == (2, None)
-    for array, expected in zip(data.arrays, (A, B), strict=True):
-        assert array.dtype == np.float64
-        np.testing.assert_array_equal(array, expected)
-
-
-@pytest.mark.parametrize(
-    "X", [A, A.tolist(), pd.DataFrame(A), np.asfortranarray(A), A.astype(object)]
-)
-def test_one_data_set(X) -> None:
-    data = read_data_sets("Learner", X)
-    assert data.single
-    assert len(data.arrays) == 1
-    np.testing.assert_array_equal(data.arrays[0], A)
-    assert not read_data_sets("Learner", [X]).single
-    stacked = read_data_sets("Learner", np.stack([A, A + 1.0, A + 2.0]))
-    assert not stacked.single
-    np.testing.assert_array_equal(stacked.arrays[2], A + 2.0)
-
-
-SIGNALS = [np.arange(4.0), np.arange(3.0)]
-FRAME = pd.DataFrame({"speed": [1.0, 2.0], "name": ["a", "b"], "day": pd.to_datetime([0, 1])})
-
-
-@pytest.mark.parametrize(
-    "X",
-    [SIGNALS, tuple(map(pd.Series, SIGNALS)), np.array(SIGNALS, dtype=object)],
-    ids=["arrays", "series", "array of objects"],
-)
-def test_arrays_of_one_dimension_are_signals_with_one_feature(X) -> None:
-    data = read_data_sets("Learner", X)
-    assert not data.single
-    for array, signal in zip(data.arrays, SIGNALS, strict=True):
-        np.testing.assert_array_equal(array, signal[:, None])
-    alone = read_data_sets("Learner", X[0])
-    assert alone.single
-    np.testing.assert_array_equal(alone.arrays[0], SIGNALS[0][:, None])
-    assert read_data_sets("Learner", [1.0, 2.0]).arrays[0].shape == (2, 1)
 
 
 class Frame:
@@ -120,34 +39,52 @@ class Frame:
         return self.array.astype(np.float64)
 
 
+SIGNALS = [np.arange(4.0), np.arange(3.0)]
+COLUMN, OTHER = (signal[:, None] for signal in SIGNALS)
+MIXED = pd.DataFrame({"speed": [1.0, 2.0], "name": ["a", "b"], "day": pd.to_datetime([0, 1])})
 DATES = Frame(np.array([[0, 1], [2, 3]], dtype="datetime64[s]"))  # which become numbers in silence
+NAMES = ["speed", "heart"]
+FRAMES = [pd.DataFrame(array, columns=NAMES) for array in (A, B)]
+# one name is composed, the other is not, and has a blank at its end
+LIKE = [pd.DataFrame(A, columns=["Zo\u00eb", "x"]), pd.DataFrame(B, columns=["Zoe\u0308 ", "x"])]
+# what is passed, the arrays that are read, and names of features
+READ: dict[str, tuple[Any, list[np.ndarray], list[str] | None]] = {
+    "list": ([A, B], [A, B], None),
+    "tuple": ((A, B), [A, B], None),
+    "nested lists": ([A.tolist(), B], [A, B], None),
+    "other types": ([A.astype(np.float32), B.astype(int)], [A, B], None),
+    "frame without names": ([pd.DataFrame(A), B], [A, B], None),
+    "array of three dimensions": (np.stack([A, A + 1.0]), [A, A + 1.0], None),
+    "array of objects": ([A.astype(object), B], [A, B], None),
+    "another order in memory": ([np.asfortranarray(A), B], [A, B], None),
+    "signals": (SIGNALS, [COLUMN, OTHER], None),
+    "series": (tuple(map(pd.Series, SIGNALS)), [COLUMN, OTHER], None),
+    "signals as objects": (np.array(SIGNALS, dtype=object), [COLUMN, OTHER], None),
+    "frames": (FRAMES, [A, B], NAMES),
+    "frames of another package": ([Frame(A), Frame(B)], [A, B], NAMES),
+    "frames as objects": (np.fromiter([Frame(A), Frame(B)], dtype=object), [A, B], NAMES),
+    "names that look equal": (LIKE, [A, B], ["Zo\u00eb", "x"]),
+}
 
 
-@pytest.mark.parametrize("objects", [False, True])
-def test_frames_of_other_packages_and_arrays_of_objects(objects) -> None:
-    X: Any = [Frame(A), Frame(B)]
-    if objects:
-        X = np.fromiter(X, dtype=object)
-    data = read_data_sets("Learner", X)
-    assert (data.single, data.feature_names.tolist()) == (False, ["speed", "heart"])
-    np.testing.assert_array_equal(data.arrays[1], B)
-    assert read_data_sets("Learner", X[0]).single
-
-
-def test_feature_names_of_frames() -> None:
-    frames = [pd.DataFrame(array, columns=["speed", "heart"]) for array in (A, B)]
-    for X in (frames, frames[0]):
-        assert read_data_sets("Learner", X).feature_names.tolist() == ["speed", "heart"]
-    assert read_data_sets("Learner", pd.DataFrame(A)).feature_names is None
-    frames[1].columns = ["heart", "speed"]
-    with assert_refused("same feature names in the same order, but data set 1"):
-        read_data_sets("Learner", frames)
+@pytest.mark.parametrize(("X", "expected", "names"), READ.values(), ids=READ)
+def test_several_data_sets_and_each_of_them_alone(X, expected, names) -> None:
+    several, alone = read_data_sets("Learner", X), read_data_sets("Learner", X[0])
+    assert (several.single, alone.single) == (False, True)
+    assert not read_data_sets("Learner", [X[0]]).single
+    for data, arrays in ((several, expected), (alone, expected[:1])):
+        found = data.feature_names
+        assert (found if found is None else found.tolist()) == names
+        assert data.n_features == arrays[0].shape[1]
+        for array, values in zip(data.arrays, arrays, strict=True):
+            assert array.dtype == np.float64
+            np.testing.assert_array_equal(array, values)
 
 
 @pytest.mark.parametrize(
     "names",
     [
-        ["speed", "heart"],
+        NAMES,
         [0, 1],
         [7, 3],
         pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")]),
@@ -163,120 +100,97 @@ def test_names_of_columns_decide_not_positions(names) -> None:
         fitted.predict(pd.DataFrame(B, columns=names).iloc[:, ::-1])
 
 
-def test_names_that_look_equal_are_equal() -> None:
-    """One is composed, the other is not, and has a blank at its end."""
-    pairs = zip((A, B), ("Zo\u00eb", "Zoe\u0308 "))
-    frames = [pd.DataFrame(array, columns=[name, "x"]) for array, name in pairs]
-    assert read_data_sets("Learner", frames).feature_names.tolist() == ["Zo\u00eb", "x"]
+SPARSE = "needs dense data, got a sparse matrix; call"
+BAD_DATA: list[tuple[Any, str]] = [
+    ([], "at least one data set, got an empty list"),
+    (np.zeros((0, 4, 2)), "at least one data set, got an empty list"),
+    ([A, edited(A, 2, 1, np.nan)], "numbers, got NaN at row 2, feature 1 of data set 1"),
+    ([edited(A, 2, 1, np.inf), B], "numbers, got inf at row 2, feature 1 of data set 0"),
+    ([A, B[:, :1]], "same features in every data set, got 2 in data set 0 and 1 in data set 1"),
+    ([A, B[:0]], r"array with 0 sample\(s\) .*minimum of 1 is required in data set 1"),
+    (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
+    (3.0, r"\(n_samples, n_features\) data, got 0 dimension"),
+    (None, "needs data, got none"),
+    ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
+    (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
+    ([A, np.zeros(3)], "data set 1"),
+    ([[1.0, 2.0], [3.0]], r"rows of one data set, .* from 1 to 2 numbers; pass .* as arrays"),
+    (MIXED, "in the data set, got something else in name, day .*convert such columns, or drop"),
+    (MIXED[["day"]], "something else in day .*datetime64.*convert such columns, or drop them"),
+    (DATES, "something else in speed, heart .*convert such columns, or drop them"),
+    (edited(A, slice(None), 1, np.nan), "got NaN at row 0, feature 1 .*drop this column"),
+    ([FRAMES[0], FRAMES[1][NAMES[::-1]]], "feature names in the same order, but data set 1"),
+    (scipy.sparse.csr_matrix(A), SPARSE),
+    ([A, scipy.sparse.csr_array(B)], SPARSE),
+]
 
 
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        ([], "at least one data set, got an empty list"),
-        (np.zeros((0, 4, 2)), "at least one data set, got an empty list"),
-        ([A, edited(A, 2, 1, np.nan)], "numbers, got NaN at row 2, feature 1 of data set 1"),
-        ([edited(A, 2, 1, np.inf), B], "numbers, got inf at row 2, feature 1 of data set 0"),
-        ([A, B[:, :1]], "same features in every data set, got 2 in data set 0 and 1 in data set 1"),
-        ([A, B[:0]], r"array with 0 sample\(s\) .*minimum of 1 is required in data set 1"),
-        (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
-        (3.0, r"\(n_samples, n_features\) data, got 0 dimension"),
-        (None, "needs data, got none"),
-        ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
-        (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
-        ([A, np.zeros(3)], "data set 1"),
-        ([[1.0, 2.0], [3.0]], r"rows of one data set, .* from 1 to 2 numbers; pass .* as arrays"),
-        (FRAME, "in the data set, got something else in name, day .*convert such columns, or drop"),
-        (FRAME[["day"]], "something else in day .*datetime64.*convert such columns, or drop them"),
-        (DATES, "something else in speed, heart .*convert such columns, or drop them"),
-        (edited(A, slice(None), 1, np.nan), "got NaN at row 0, feature 1 .*drop this column"),
-    ],
-)
+@pytest.mark.parametrize(("X", "message"), BAD_DATA)
 def test_bad_data_sets(X, message) -> None:
     with assert_refused(f"Learner .*{message}"):
         read_data_sets("Learner", X)
 
 
-@pytest.mark.parametrize("X", [scipy.sparse.csr_matrix(A), [A, scipy.sparse.csr_array(B)]])
-def test_sparse_data(X) -> None:
-    with assert_refused("Learner needs dense data, got a sparse matrix; call", TypeError):
-        read_data_sets("Learner", X)
+# labels of four samples, and their change-points
+GIVEN_LABELS: dict[str, tuple[Any, list[int]]] = {
+    "str": (["a", "a", "b", "a"], [2, 3, 4]),
+    "int": (np.array([3, 3, 0, 3]), [2, 3, 4]),
+    "series": (pd.Series([3, 3, 0, 3], index=[9, 8, 7, 6]), [2, 3, 4]),
+    "categories": (pd.Series(["x", "x", "y", "x"], dtype="category"), [2, 3, 4]),
+    "tuples": ([(0, 1), (0, 1), (1, 1), (0, 1)], [2, 3, 4]),
+    "bool": (np.array([False, False, True, False]), [2, 3, 4]),
+    "partition": (ml.Partition.from_change_points([2, 3, 4]), [2, 3, 4]),
+    "change-points": ([2, 3, 4], [2, 3, 4]),
+    "the end alone": ((4,), [4]),
+    "change-points as a range": (range(1, 5), [1, 2, 3, 4]),
+    "change-points as a list of NumPy": (list(np.array([2, 4])), [2, 4]),
+    "change-points of few bits": (np.array([2, 4], np.uint8), [2, 4]),
+}
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        ["a", "a", "b", "a"],
-        np.array([3, 3, 0, 3]),
-        pd.Series([3, 3, 0, 3], index=[9, 8, 7, 6]),
-        pd.Series(["x", "x", "y", "x"], dtype="category"),
-        [(0, 1), (0, 1), (1, 1), (0, 1)],
-        np.array([False, False, True, False]),
-        ml.Partition.from_change_points([2, 3, 4]),
-    ],
-    ids=["str", "int", "series", "categories", "tuples", "bool", "partition"],
-)
-def test_labels_are_read_as_runs(labels) -> None:
-    expected = ml.Partition.from_change_points([2, 3, 4])
-    one, several = read_data_sets("Learner", A), read_data_sets("Learner", [A, B])
-    assert read_labelings("Learner", labels, one, segments=True) == [expected]
-    both = read_labelings("Learner", [labels, [0, 0, 1]], several, segments=True)
-    assert both == [expected, ml.Partition.from_change_points([2, 3])]
+@pytest.mark.parametrize(("y", "change_points"), GIVEN_LABELS.values(), ids=GIVEN_LABELS)
+@pytest.mark.parametrize("partial", [False, True])
+def test_labels_are_runs_or_change_points_that_rise_to_the_end(y, change_points, partial) -> None:
+    expected = ml.Partition.from_change_points(change_points)
+    one, several = read_data_sets("L", A), read_data_sets("L", [A, B])
+    assert read_labelings("L", y, one, segments=True, partial=partial) == [expected]
+    both = read_labelings("L", [y, [1, 3]], several, segments=True, partial=partial)
+    assert both == [expected, ml.Partition.from_change_points([1, 3])]
 
 
-@pytest.mark.parametrize(
-    ("change_points", "expected"),
-    [([2, 3, 4], [2, 3, 4]), ((4,), [4]), (range(1, 5), [1, 2, 3, 4])],
-)
-def test_change_points_that_rise_to_the_end_are_labels_too(change_points, expected) -> None:
-    truth = ml.Partition.from_change_points(expected)
-    for y in (change_points, list(np.array(change_points)), np.array(change_points, np.uint8)):
-        assert read_labelings("L", y, read_data_sets("L", A), segments=True) == [truth]
-    both = read_data_sets("L", [A, B])
-    truths = read_labelings("L", [change_points, [1, 3]], both, segments=True, partial=True)
-    assert truths == [truth, ml.Partition.from_change_points([1, 3])]
+FOUR = [0] * 4
+NEITHER = r"\d labels for the 4 samples .*; pass 4 labels, or change-points that rise to 4"
+BAD_LABELS: list[tuple[Any, Any, str]] = [
+    ([A, B], None, "Learner requires y to be passed, but the target y is None"),
+    ([A, B], [FOUR], r"one labeling per data set, got 2 data set\(s\) and 1 labeling\(s\)"),
+    ([A, B], [FOUR] * 2, "one label per sample, got 4 labels for the 3 samples of data set 1"),
+    ([A, B], [[-1] * 4, [0] * 3], "every sample of data set 0 labeled, got .*4 samples, 0 l"),
+    ([A, B], [FOUR, [0, -1, -1]], "sample of data set 1 labeled, got .*3 samples, 1 labeled"),
+    ([A, B], [FOUR, np.array([0, -1, 2], object)], "data set 1 labeled, .*3 samples, 2 lab"),
+    ([A, B], [FOUR, [0, 1, None]], "labels of data set 1: .*without None or NaN; label every"),
+    ([A, B], [FOUR, 3], "Learner.*data set 1"),
+    ([A, B], 3, "Learner needs one labeling per data set"),
+    ([A, B], {"a": FOUR, "b": [0] * 3}, r"per data set, got 2 data set\(s\) and a dict"),
+    (A, dict(enumerate(FOUR)), "needs a list of labels for the data set, got a dict"),
+    (A, "aaaa", "needs a list of labels for the data set, got a str"),
+    ([A, B], [FOUR, b"aaa"], "needs a list of labels for data set 1, got a bytes"),
+    ([[1.0, 2.0]] * 2, [[0, 1]] * 2, "several for each of the 2 rows .* recordings as arrays"),
+    (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
+    (A, ml.Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
+    *((A, y, NEITHER) for y in ([0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4])),
+]
 
 
-@pytest.mark.parametrize("y", [[0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4]])
-def test_lists_that_are_neither_labels_nor_change_points(y) -> None:
-    with assert_refused(
-        r"\d labels for the 4 samples .*; pass 4 labels, or change-points that rise to 4"
-    ):
-        read_labelings("L", y, read_data_sets("L", A), segments=True, partial=True)
+@pytest.mark.parametrize(("X", "y", "message"), BAD_LABELS)
+def test_bad_labels(X, y, message) -> None:
+    some = message == NEITHER
+    with assert_refused(message):
+        read_labelings("Learner", y, read_data_sets("Learner", X), segments=True, partial=some)
 
 
 def test_clusterings_have_no_change_points() -> None:
     with assert_refused("got 2 labels for the 4 samples of the data set; pass 4 labels"):
         read_labelings("L", [2, 4], read_data_sets("L", A), segments=False)
-
-
-FOUR = [0] * 4
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        ([A, B], None, "Learner requires y to be passed, but the target y is None"),
-        ([A, B], [FOUR], r"one labeling per data set, got 2 data set\(s\) and 1 labeling\(s\)"),
-        ([A, B], [FOUR] * 2, "one label per sample, got 4 labels for the 3 samples of data set 1"),
-        ([A, B], [[-1] * 4, [0] * 3], "every sample of data set 0 labeled, got .*4 samples, 0 l"),
-        ([A, B], [FOUR, [0, -1, -1]], "sample of data set 1 labeled, got .*3 samples, 1 labeled"),
-        ([A, B], [FOUR, np.array([0, -1, 2], object)], "data set 1 labeled, .*3 samples, 2 lab"),
-        ([A, B], [FOUR, [0, 1, None]], "labels of data set 1: .*without None or NaN; label every"),
-        ([A, B], [FOUR, 3], "Learner.*data set 1"),
-        ([A, B], 3, "Learner needs one labeling per data set"),
-        ([A, B], {"a": FOUR, "b": [0] * 3}, r"per data set, got 2 data set\(s\) and a dict"),
-        (A, dict(enumerate(FOUR)), "needs a list of labels for the data set, got a dict"),
-        (A, "aaaa", "needs a list of labels for the data set, got a str"),
-        ([A, B], [FOUR, b"aaa"], "needs a list of labels for data set 1, got a bytes"),
-        ([[1.0, 2.0]] * 2, [[0, 1]] * 2, "several for each of the 2 rows .* recordings as arrays"),
-        (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
-        (A, ml.Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
-    ],
-)
-def test_bad_labels(X, y, message) -> None:
-    with assert_refused(message):
-        read_labelings("Learner", y, read_data_sets("Learner", X), segments=True)
 
 
 def test_weights() -> None:

@@ -27,8 +27,8 @@ from metriclearn.problem.partition import LabeledPartition
 from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.times import evenly
-from tests.estimators.test_inputs import assert_refused
 from tests.exhaustive import all_segmentations
+from tests.sentences import assert_refused
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
 NEW = make_change_points(4, 80, 6, 3, (3, 5), random_state=1)

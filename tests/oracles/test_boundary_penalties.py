@@ -133,16 +133,3 @@ def test_best_penalty_together_with_penalties_of_positions() -> None:
         if candidate == penalty:
             assert np.mean(losses) == pytest.approx(least, abs=1e-12)
     assert least < best_penalty([form.form for form in forms], truths)[1]
-
-
-@pytest.mark.parametrize(
-    ("penalties", "sentence"),
-    [
-        (np.zeros(10), "needs 11 penalties"),
-        (np.full(11, np.nan), "needs finite penalties"),
-        (np.full(11, 1e300), "change the unit"),
-    ],
-)
-def test_penalties_that_cannot_be_used(penalties, sentence) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        ChargedForm(LowRankForm(np.ones((10, 1))), penalties=penalties)

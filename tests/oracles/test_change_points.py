@@ -121,34 +121,6 @@ def test_memory_layouts_and_types(change) -> None:
     )
 
 
-COUNT = "needs n_clusters=None or a whole number of at least 1"
-SIZE = "needs a whole min_size of at least 1"
-
-
-@pytest.mark.parametrize("oracle", [ml.oracles.ChangePoints, ml.oracles.SummedArea])
-@pytest.mark.parametrize(
-    ("K", "min_size", "message"),
-    [
-        (9, 1, "needs 9 samples for 9 segment.* got 8"),
-        (3, 3, "needs 9 samples for 3 segment.* of at least 3, got 8"),
-        (None, 9, "needs 9 samples for 1 segment"),
-        *((K, 1, f"{COUNT}, got {K!r}") for K in (0, -1, 2.5, np.nan, "2")),
-        *((2, size, f"{SIZE}, got {size!r}") for size in (0, 1.5, None, "a")),
-    ],
-)
-def test_impossible_requests(oracle, K, min_size, message) -> None:
-    with pytest.raises(ValueError, match=f"{oracle.__name__} {message}"):
-        oracle(min_size=min_size)(ml.problem.LowRankForm(np.zeros((8, 1))), K)
-
-
-def test_forms_it_cannot_segment() -> None:
-    with pytest.raises(TypeError, match="needs a LowRankForm, got DenseForm; use the SummedArea"):
-        ml.oracles.ChangePoints()(ml.problem.DenseForm(np.eye(4)))
-    scattered = ml.Partition.from_labels([0, 1, 0, 1])
-    with pytest.raises(ValueError, match="needs contiguous clusters"):
-        ml.oracles.ChangePoints()(ml.problem.LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0))
-
-
 def one_feature(rng: np.random.Generator, kind: str, T: int) -> np.ndarray:
     """A signal with ties, plateaus, changes, slopes or outliers."""
     if kind == "noise":

@@ -82,12 +82,3 @@ def test_everything_known() -> None:
     truth = Partition.from_labels([0, 1, 0, 2, 2, 1])
     form = LowRankForm(np.random.default_rng(2).normal(size=(6, 2)))
     assert ConstrainedKMeans()(form, None, PartialPartition.from_partition(truth)) == truth
-
-
-def test_errors() -> None:
-    known = PartialPartition(5, [0, 1, 2, -1, -1], same=[(3, 5)])
-    form = LowRankForm(np.arange(5.0)[:, None])
-    with pytest.raises(ValueError, match="from 3 clusters"):
-        ConstrainedKMeans()(form, 2, known)
-    with pytest.raises(ValueError, match="to 4 "):
-        ConstrainedKMeans()(form, 5, known)

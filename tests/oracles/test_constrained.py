@@ -277,16 +277,3 @@ def test_near_linear() -> None:
     worst = oracle(augmented)
     assert time.process_time() - begin < 3.0
     assert augmented.at(worst) >= augmented.at(answer) - 1e-6
-
-
-def test_errors() -> None:
-    form = LowRankForm(np.zeros((6, 1)))
-    known = PartialPartition(6, change_points=[1, 2])
-    with pytest.raises(ValueError, match="lower min_size"):
-        ConstrainedChangePoints(2)(form, None, known)
-    complete = PartialPartition.from_partition(Partition.from_change_points([3, 4, 6]))
-    assert ConstrainedChangePoints()(form, 3, complete).change_points.tolist() == [3, 4, 6]
-    with pytest.raises(ValueError, match="from 3 to 3 segments"):
-        ConstrainedChangePoints()(form, 4, complete)
-    with pytest.raises(ValueError, match="for 6"):
-        ConstrainedChangePoints()(LowRankForm(np.zeros((5, 1))), None, known)

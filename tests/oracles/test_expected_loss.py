@@ -144,20 +144,6 @@ def test_form_is_the_expected_loss() -> None:
     assert form.expected_loss(found) == pytest.approx(best)
 
 
-@pytest.mark.parametrize(
-    ("members", "weights", "message"),
-    [
-        ([], None, "needs one or more partitions of the same samples, got 0"),
-        ([Partition(ends=np.array([3])), Partition(ends=np.array([4]))], None, r"lengths \[3, 4\]"),
-        ([Partition(ends=np.array([3]))], [-1.0], "needs 1 weights of at least 0"),
-        ([Partition(ends=np.array([3]))], [0.0], "one is positive"),
-    ],
-)
-def test_bad_input(members, weights, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        ConsensusForm(members, weights)
-
-
 def test_clusterings_are_close_to_the_best_of_all() -> None:
     """Never worse than the best member, so within twice the least loss, and mostly the best."""
     rng = np.random.default_rng(0)

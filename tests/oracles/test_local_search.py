@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.problem.forms import DenseForm, LowRankForm
+from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from tests.exhaustive import all_partitions
 
@@ -96,8 +96,3 @@ def test_labels_shuffled_or_not_and_k_means_rounding() -> None:
         first = search(LowRankForm(Z - Z.mean(axis=0)), 3)
         second = search(LowRankForm((Z - Z.mean(axis=0))[order]), 3)
         assert Partition.from_labels(first.labels[order]) == second
-
-
-def test_needs_factors() -> None:
-    with pytest.raises(TypeError, match="LocalSearch needs a LowRankForm, got DenseForm"):
-        LocalSearch()(DenseForm(np.eye(3)), 1)

@@ -118,39 +118,6 @@ def test_offset_and_a_constant_signal() -> None:
     assert single.elbow() == 0
 
 
-@pytest.mark.parametrize("penalty", [0.5, 400.0])
-def test_penalty_outside_the_path(penalty) -> None:
-    path = segmentation_path(noisy_steps(0)[0], (1.0, 300.0))
-    with pytest.raises(ValueError, match=r"needs a penalty from 1 to 300, got .*wider path"):
-        path.at(penalty)
-
-
-@pytest.mark.parametrize(
-    ("X", "options", "message"),
-    [
-        *(
-            (np.zeros((5, 1)), {"penalty_range": bad}, "segmentation_path needs 0 <= low <= high")
-            for bad in [(-1.0, 2.0), (3.0, 2.0), (np.nan, 1.0), (1.0,), 3.0, "ab"]
-        ),
-        ([[0.0], [np.nan]], {}, "got NaN at row 1, feature 0 of X"),
-        (np.zeros((3, 1)), {"min_size": 4}, "segmentation_path needs 4 samples for 1 segment"),
-        ([np.zeros((4, 2))] * 2, {}, "got 3 dimension.* in X"),
-        *(
-            (
-                np.zeros((4, 2)),
-                {"components": np.zeros(s)},
-                r"of shape \(r, 2\), got \(2,|dimension.* in components",
-            )
-            for s in [(2, 3), (2,)]
-        ),
-        (np.zeros((4, 2)), {"max_segments": 0}, "max_segments=None or a whole number"),
-    ],
-)
-def test_bad_input(X, options, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        segmentation_path(X, **options)
-
-
 def assert_no_penalty_is_better(
     forms: list[LowRankForm], labels: list[Any], weights: Any = None, min_size: int = 1
 ) -> float:
@@ -205,17 +172,6 @@ def test_best_penalty_does_not_stop_where_only_unlabeled_parts_have_changes() ->
     assert loss == 0.0
     found = ChangePoints()(LowRankForm(X[:, None]).shifted(-penalty))
     assert found.change_points[:4].tolist() == [20, 40, 60, 80]
-
-
-def test_forms_and_truths_without_order_are_refused() -> None:
-    forms = [LowRankForm(np.arange(4.0)[:, None]), LowRankForm(np.arange(6.0)[:, None])]
-    truths = [Partition.from_runs([0, 0, 1, 1]), Partition.from_runs([0, 0, 0, 0, 1, 1])]
-    for unordered in (set, dict.fromkeys):
-        with pytest.raises(ValueError, match="needs a list of LowRankForm as forms, got"):
-            best_penalty(unordered(forms), truths)
-        with pytest.raises(ValueError, match="PartialPartition as truths, got"):
-            best_penalty(forms, unordered(truths))
-    assert best_penalty(tuple(forms), np.array(truths)) == best_penalty(forms, truths)
 
 
 def test_best_penalty_on_separable_data_is_in_the_middle_of_the_perfect_range() -> None:

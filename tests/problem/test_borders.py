@@ -9,10 +9,10 @@ import pytest
 from metriclearn import PartialPartition, Partition, Region
 from metriclearn.oracles import ChangePoints, SummedArea, boundary_margins
 from metriclearn.plots import expected_calibration_error
-from metriclearn.problem import NO_CHANGE, ConsensusForm, DenseForm, KnownLoss, LowRankForm
+from metriclearn.problem import ConsensusForm, DenseForm, KnownLoss, LowRankForm
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
-from metriclearn.problem.regions import AT_MOST_ONE, ChangeCount
+from metriclearn.problem.regions import ChangeCount
 
 ENDS, CODES = np.array([2, 4]), np.array([0, 1, 0, 1])
 SQUARE, ONE = np.array([[2.0, 1.0], [1.0, 3.0]]), Partition.from_labels([0, 0, 1, 1])
@@ -107,32 +107,6 @@ def test_counts_of_any_type_mean_what_ints_mean(kind) -> None:
     np.testing.assert_array_equal(near.losses, boundary_margins(form, 9, tolerance=100).losses)
     error = partial(expected_calibration_error, np.linspace(0, 1, 30), np.arange(30) % 2)
     assert error(kind(127)) == error(127)
-
-
-@pytest.mark.parametrize(
-    "labels", [["a", "a\0"], np.array(["a", "a\0"], dtype=object), [b"a", b"a\0"], ["a\0", 1]]
-)
-def test_labels_that_numpy_would_confuse_are_refused(labels) -> None:
-    for read in (Partition.from_runs, Partition.from_labels, lambda y: PartialPartition(2, y)):
-        with pytest.raises(ValueError, match=r"do not end in a NUL, .* remove the NUL"):
-            read(labels)
-    assert Partition.from_runs(["a", "\0a"]).n_clusters == 2
-
-
-@pytest.mark.parametrize(
-    "numbers", [(2, 2), (0, 2), (2, None), (1, 0), (-1, 1), (0.0, 1), (True, 1), ("0", 1)]
-)
-def test_counts_of_changes_that_need_a_state_are_refused(numbers) -> None:
-    with pytest.raises(ValueError, match="the search for segmentations would need a state"):
-        ChangeCount("some", *numbers)
-
-
-@pytest.mark.parametrize(
-    "region", [(3, 3, AT_MOST_ONE), (-1, 2, NO_CHANGE), (0, 1.5, NO_CHANGE), (0, 4, "no change")]
-)
-def test_regions_that_are_none_are_refused(region) -> None:
-    with pytest.raises(ValueError, match="Region needs whole numbers start and stop, 0 ≤ start"):
-        Region(*region)
 
 
 def test_a_region_without_limits_says_nothing() -> None:

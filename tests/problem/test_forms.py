@@ -62,29 +62,6 @@ def test_centering_twice_removes_an_offset_of_1e8() -> None:
     np.testing.assert_allclose(cumulative_sums(X)[1:], np.cumsum(center(X), axis=0), atol=1e-9)
 
 
-SQUARE = "DenseForm needs a square matrix, got shape "
-FINITE = "DenseForm needs finite numbers, got (NaN|inf) at row 0, feature [01] of matrix"
-FACTORS = "LowRankForm (needs|found) .* in factors"
-
-
-@pytest.mark.parametrize(
-    ("form", "arguments", "message"),
-    [
-        (DenseForm, (np.zeros((2, 3)),), SQUARE + r"\(2, 3\)"),
-        (DenseForm, (np.zeros(4),), r"got 1 dimension\(s\) in matrix"),
-        (DenseForm, (np.zeros((0, 0)),), r"found array with 0 sample\(s\) .* in matrix"),
-        (DenseForm, ([[1.0, 2.0], [2.5, 1.0]],), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
-        (DenseForm, ([[1.0, np.nan], [np.nan, 1.0]],), FINITE),
-        (DenseForm, ([[np.inf, 0.0], [0.0, 1.0]],), FINITE),
-        *((LowRankForm, (np.zeros(s),), FACTORS) for s in [(5,), (), (0, 2), (5, 0), (2, 3, 4)]),
-        (LowRankForm, (signal(), None, 2.0), r"the truth that has the weight, got weight=2\.0"),
-    ],
-)
-def test_bad_arguments(form, arguments, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        form(*arguments)
-
-
 def test_what_is_almost_right_is_taken() -> None:
     """No weight without a truth, and asymmetry by rounding."""
     values = [LowRankForm(signal(), None, weight=w).at(TRUTH) for w in (0, 0.0, None)]

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import PartialPartition, Partition
-from metriclearn.oracles import best_penalty
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem import DenseForm, FrobeniusLoss, KnownLoss, LowRankForm
 from tests.exhaustive import all_partitions, all_segmentations, equivalence_matrix
@@ -38,25 +37,6 @@ def test_equal_partitions_of_many_samples_have_loss_exactly_zero() -> None:
 def completion(labels, mask) -> Partition:
     known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
     return known.with_completion(Partition.from_labels(labels))
-
-
-@pytest.mark.parametrize("loss", [FrobeniusLoss(), KnownLoss()])
-@pytest.mark.parametrize("length", [3, 5])
-def test_partial_labels_of_other_samples_are_refused(loss, length) -> None:
-    truth = completion([0, 0, 1, 1], [True, False, True, True])
-    message = f"needs a partition of as many samples as the labels have, 4, got one of {length}"
-    with pytest.raises(ValueError, match=message):
-        loss(Partition.from_labels([0] * length), truth)
-
-
-def test_partial_labels_without_a_completion_are_refused() -> None:
-    known, form = PartialPartition(3, [0, -1, 1]), LowRankForm(np.eye(3))
-    with pytest.raises(ValueError, match="FrobeniusLoss needs completed labels, got a PartialPar"):
-        LOSS(Partition.from_labels([0, 0, 1]), known)
-    with pytest.raises(ValueError, match="FrobeniusLoss needs completed labels, got a PartialPar"):
-        best_penalty([form], [known], loss=LOSS)
-    with pytest.raises(ValueError, match="a completion of its 3 samples, got one of 4"):
-        known.with_completion(Partition.from_labels([0, 0, 1, 1]))
 
 
 @settings(max_examples=150, deadline=None)

@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-import re
 from unittest import mock
 
 import numpy as np
@@ -34,32 +33,6 @@ def test_regions_count_changes_strictly_inside() -> None:
     region = Region(2, 5, EXACTLY_ONE)
     assert [region.count(np.array([t])) for t in range(1, 7)] == [0, 0, 1, 1, 0, 0]
     assert [region.count(np.array([2, 3, 4, 5]))] == [2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"change_points": [3], "same": [(1, 6)]}, "the change-point 3, the same span (1, 6)"),
-        (
-            {"labels": [0, 0, 0, 1, 1, -1, -1, -1], "regions": [(0, 8, NO_CHANGE)]},
-            "the different labels of samples 2 and 3, the region (0, 8, NO_CHANGE)",
-        ),
-        (
-            {"regions": [(0, 3, EXACTLY_ONE), (5, 8, NO_CHANGE), (4, 8, AT_LEAST_ONE)],
-             "labels": [-1] * 3 + [0, 0, 0] + [-1] * 2},
-            "the equal labels of samples 3 and 5, the region (5, 8, NO_CHANGE), "
-            "the region (4, 8, AT_LEAST_ONE)",
-        ),
-        (
-            {"change_points": [2, 5, 7], "regions": [(0, 7, EXACTLY_ONE)]},
-            "the change-point 2, the change-point 5, the region (0, 7, EXACTLY_ONE)",
-        ),
-    ],
-)  # fmt: skip
-def test_contradictions_are_named(arguments, named) -> None:
-    with pytest.raises(ValueError, match="contradict each other") as error:
-        PartialPartition(8, **arguments)
-    assert f"contradict each other: {named};" in str(error.value)
 
 
 @settings(max_examples=400, deadline=None)
@@ -145,37 +118,6 @@ def test_clusterings_that_agree() -> None:
     assert not known.allows(shorter)
     with pytest.raises(ValueError, match="needs a segmentation of the 6 samples, got one of 5"):
         known.label_errors(shorter)
-
-
-CUT, SPAN = (
-    "every change-point as a whole number from 1 to 3, got ",
-    "every same span as whole numbers",
-)
-KIND = "every region as whole .* two samples for a change, and a kind such as NO_CHANGE, got "
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("n_samples", 0, "at least one sample"),
-        ("labels", [0, 1], "got 2 labels for 4 samples"),
-        ("labels", [0.0, float("nan"), 1.0, 1.0], "without None or NaN; .*−1"),
-        ("change_points", None, "a list of change-points, got None"),
-        *(("change_points", [t], CUT + re.escape(repr(t))) for t in (0, 1.5, True, (3,), 2**70)),
-        ("change_points", [[1], [2, 3]], CUT + re.escape("[1]")),
-        ("change_points", np.eye(2), CUT),
-        *(("same", [pair], SPAN) for pair in ((False, 2), 2, (0, 1, 2))),
-        ("same", [(1, 6)], SPAN + " .* stop ≤ 4, got .1, 6"),
-        ("regions", 3, "a list of regions, got 3"),
-        *(("regions", [three], KIND) for three in ((2, 3, EXACTLY_ONE), (2, 4, "one"), 3)),
-        ("regions", [(3, 1, NO_CHANGE)], KIND + ".3, 1, NO_CHANGE"),
-        ("regions", [(0, float("nan"), NO_CHANGE)], KIND),
-        ("regions", [Region(0, 5, NO_CHANGE)], KIND + ".*stop=5"),
-    ],
-)
-def test_errors(name, value, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        PartialPartition(**{"n_samples": 4, name: value})
 
 
 def test_equal_whatever_the_iterable_the_order_and_duplicates() -> None:

@@ -4,7 +4,6 @@ from fractions import Fraction
 from unittest import mock
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,49 +126,6 @@ def test_change_points_and_labels_are_two_ways_to_the_same(ends) -> None:
     assert by_ends.change_points.tolist() == ends
     assert by_ends.n_samples == ends[-1]
     np.testing.assert_array_equal(by_ends.sizes, np.diff(ends, prepend=0))
-
-
-ENDS = [Partition.from_change_points]
-LABELS = [Partition.from_labels, Partition.from_runs]
-MISSING = "needs labels without None or NaN; label every sample"
-
-
-@pytest.mark.parametrize(
-    ("readers", "arguments", "message"),
-    [
-        (ENDS, ([3, 3, 5],), "Partition needs distinct change-points, got 3 twice"),
-        *((ENDS, ([t, 5],), f"needs change-points from 1 to .* got {t} to 5") for t in (0, -2)),
-        (ENDS, ([2, 9], 8), "from 1 to n_samples=8, got 2 to 9"),
-        (ENDS, ([2.5, 5],), "needs integer change-points"),
-        (ENDS, ([float("nan"), 5],), "got NaN at row 0 of change_points"),
-        (ENDS, ([],), "needs at least one change-point, or n_samples"),
-        (LABELS, ([],), "Partition needs at least one label, got none"),
-        *((LABELS, ([1.0, x],), MISSING) for x in (float("nan"), None, pd.NA)),
-        (LABELS, (["a", float("nan")],), MISSING),
-        (LABELS, ([[1], [2]],), "needs one hashable label per sample, got a list"),
-        (LABELS, (np.zeros((2, 2)),), "needs one hashable label per sample, got a ndarray"),
-        (LABELS, ([{}, {}],), "needs one hashable label per sample, got a dict"),
-        (LABELS, ({0: "a", 1: "b"},), "needs one label per sample, got {0: 'a', 1: 'b'}; pass a"),
-        (LABELS, ({0, 1},), "needs one label per sample, got {0, 1}; pass a list"),
-    ],
-)
-def test_bad_change_points_and_labels(readers, arguments, message) -> None:
-    for read in readers:
-        with pytest.raises(ValueError, match=message):
-            read(*arguments)
-
-
-def test_partitions_of_different_samples() -> None:
-    a, b = Partition.from_change_points([3]), Partition.from_change_points([4])
-    with pytest.raises(ValueError, match="needs two partitions of the same samples, got 3 and 4"):
-        a.inner(b)
-    for partition in (Partition.from_labels([0, 0, 1]), Partition.from_labels([0, 1, 0])):
-        for X in (np.zeros((2, 1)), np.zeros((4, 1))):
-            for method in (partition.pool, partition.root, partition.project):
-                with pytest.raises(ValueError, match=f"of its 3 samples, got {len(X)}"):
-                    method(X)
-    with pytest.raises(ValueError, match="needs either ends or labels; call a from_"):
-        Partition()
 
 
 def test_equality_hash_and_repr() -> None:

@@ -5,7 +5,6 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.running.callbacks import EarlyStopping, ScalarLog
-from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS, learn, sequences
 
 
@@ -82,14 +81,6 @@ def test_early_stopping_on_held_out_sequences() -> None:
     assert stopping.scores_ == first
 
 
-def test_early_stopping_needs_a_learner_and_sensible_numbers() -> None:
-    problem = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
-    with pytest.raises(ValueError, match="EarlyStopping needs a learner to score, got a bare"):
-        ml.BundleDual().minimize(problem.stated(callbacks=[EarlyStopping(XS, YS)]))
-    with pytest.raises(ValueError, match="needs a whole patience of at least 1, got 0"):
-        EarlyStopping(XS, YS, patience=0)
-
-
 def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
     rows: list[tuple[str, float, int]] = []
     learner = learn(
@@ -101,8 +92,3 @@ def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
     calls = [v for n, v, _ in rows if n == "metriclearn/oracle_calls"]
     assert calls == trace.oracle_calls == [5 * (i + 2) for i in range(len(trace))]
     assert rows[-1] == ("metriclearn/rank", float(learner.solution_.rank), len(trace))
-
-
-def test_what_is_no_callback_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs callbacks with the methods on_round and on_end"):
-        ml.ChangePointMetricLearner(callbacks=[print]).fit(XS, YS)

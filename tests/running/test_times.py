@@ -256,11 +256,6 @@ def test_holes_count_for_times_but_not_for_the_rate() -> None:
         rate_of([read_times("b", [7.0])], "t")
 
 
-def test_months_have_no_fixed_length() -> None:
-    with pytest.raises(ValueError, match="a needs durations of a fixed length, but row 0 has"):
-        read_times("a", np.array([0, 1], "m8[M]"))
-
-
 def test_other_rates_are_averaged_or_refused() -> None:
     assert matches("a", 2.1, 2)
     with pytest.warns(UserWarning, match="a has 20 rows per second and the model 2, so rows are"):

@@ -84,10 +84,5 @@ def test_every_partition_costs_what_its_samples_weigh(balance: float) -> None:
         assert form.at(found) + constant == pytest.approx(augmented, abs=1e-10)
 
 
-def test_labels_of_another_size_are_named() -> None:
-    with pytest.raises(ValueError, match="got 3 labels for 4 samples"):
-        NodeLabels.from_labels([0, 1, 1], [0, 0, 1, 1])
-
-
 def test_given_similarities_count_as_features() -> None:
     assert Nodes(np.zeros((4, 5, 5)), np.ones(5)).n_features == 4

@@ -147,9 +147,3 @@ def test_fourier_error_falls_like_the_root_of_the_features() -> None:
         differences = [matrix(FourierSimilarity(count, seed)) - exact for seed in range(40)]
         errors.append(np.sqrt(np.mean(np.square(differences))))
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.2)
-
-
-def test_wrong_settings_are_named() -> None:
-    nodes = expanded(0).nodes
-    with pytest.raises(ValueError, match="even n_components"):
-        FourierSimilarity(7).operator(nodes, np.eye(3))

@@ -93,6 +93,15 @@ def test_least_value_has_a_known_place() -> None:
             assert omega.minimum(g, best) == pytest.approx(min(0.0, lowest))
 
 
+def test_a_strong_pull_to_a_center_keeps_its_digits() -> None:
+    cone = MetricCone(FULL, 3, learns_penalty=False)
+    terms = ml.SquaredFrobenius(1e6, center=2.0).terms(cone)
+    near = 2.0 * FULL.identity(3)
+    near[0] += 1e-6
+    assert terms(near) == pytest.approx(0.5e-6, rel=1e-9)
+    assert terms.minimum(np.zeros(cone.n_metric), np.inf) < 1e-20
+
+
 def test_a_strength_out_of_range_is_refused() -> None:
     """In the unit of the data; a weight of 0 leaves a feature free."""
     for omega in (ml.L1(1e61), Given(Quadratic, 0.0, np.array([1.0, 0.0, 1.0])), LENGTH):
