@@ -4,9 +4,9 @@ import copy
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,70 +15,30 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.naive_bayes import GaussianNB
 
 import metriclearn as ml
-from metriclearn.baselines import TunedSegmenter
-from metriclearn.datasets import make_change_points
-from metriclearn.estimators import Viterbi
 from metriclearn.running.parameters import Whole, requirements
-from tests.adversarial.callables import LABELS, Call, X, calls, public
+from tests.adversarial.callables import Call, calls, public
 from tests.adversarial.outcome import CASES, Wrong, in_ci, watched
 from tests.adversarial.snapshots import held, overwrite
+from tests.conformance import learners
 
 CALLS = calls()
 LEFT_OUT = ("ScalarLog",)  # is called with an array in place of a function
 ONCE = list({call.name: call for call in CALLS if call.name not in LEFT_OUT}.values())
 SEEDS = st.integers(0, 2**32)
 TYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-# A new learner is one row: its data are DATA, or rows with labels of clusters
-DATA = make_change_points(4, 60, 4, 2, (3, 4), random_state=0)
-FAST = ml.BundleDual(max_rounds=6)
-SEGMENTERS: dict[str, Callable[[], Any]] = {
-    "metric": lambda: ml.ChangePointMetricLearner(solver=FAST, verbose=False),
-    "view": lambda: ml.ChangePointMetricLearner(
-        view=ml.views.Neighbors(1), solver=FAST, verbose=False
-    ),
-    "names": lambda: ml.NamedSegmentLearner(
-        emissions=ml.views.Neighbors(2), solver=FAST, verbose=False
-    ),
-    "sequence penalty": lambda: ml.ChangePointMetricLearner(
-        penalty=ml.FeaturePenalty((ml.views.SequenceFeatures(window=7),)),
-        solver=FAST,
-        verbose=False,
-    ),
-    "boundary penalty": lambda: ml.ChangePointMetricLearner(
-        penalty=ml.FeaturePenalty((ml.views.BoundaryFeatures((4,), unit="data"),)),
-        solver=FAST,
-        verbose=False,
-    ),
-    "tuned": TunedSegmenter,
-    "viterbi": lambda: Viterbi(ml.views.Posteriors(GaussianNB(), 2)),
-    "consensus": lambda: ml.Segmenter(
-        {"a": [SEGMENTERS["metric"]()], "b": [SEGMENTERS["names"]()]},
-        n_folds=2,
-        for_streams=True,
-        verbose=False,
-    ),
-}
+ROWS = dict(learners.LEARNERS)
 if find_spec("torch"):
-    SEGMENTERS["encoder"] = lambda: ml.encoders.EncoderMetricLearner(
-        partial(ml.encoders.WindowEncoder, n_outputs=2, width=8),
-        n_epochs=1,
-        random_state=0,
-        verbose=False,
+    ROWS["encoder"] = learners.Row(
+        lambda: ml.encoders.EncoderMetricLearner(
+            partial(ml.encoders.WindowEncoder, n_outputs=2, width=8),
+            n_epochs=1,
+            random_state=0,
+            verbose=False,
+        )
     )
-LEARNERS = {
-    **SEGMENTERS,
-    "whole sequences": lambda: ml.Segmenter(
-        {"a": [SEGMENTERS["metric"]()]}, n_folds=2, verbose=False
-    ),
-    "penalty": ml.PenaltyLearner,
-    "clusters": lambda: ml.ClusteringMetricLearner(solver=FAST, verbose=False),
-    "cuts": lambda: ml.NormalizedCutMetricLearner(
-        solver=ml.solvers.CCCP(max_rounds=2), verbose=False
-    ),
-}
+STREAMED = [name for name, row in ROWS.items() if row.streams and name not in learners.CLUSTERERS]
 
 
 def whole_numbers(call: Call) -> Any:
@@ -200,38 +160,28 @@ def interrupted(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def data_of(kind: str) -> tuple[Any, Any]:
-    """Recordings for learners of segments, and samples for those of clusters."""
-    if kind == "clusters":
-        return X, LABELS
-    if kind == "cuts":
-        return [X] * 2, [LABELS] * 2
-    y = DATA.labels
-    return DATA.sequences, y
-
-
 @in_ci(40)
-@given(st.sampled_from(sorted(LEARNERS)), st.floats(0.0, 1.1))
+@given(st.sampled_from(sorted(ROWS)), st.floats(0.0, 1.1))
 def test_interruptions_are_told(kind: str, moment: float) -> None:
     """An interrupted fit changes nothing, or its result is whole and a warning tells of it."""
     CASES[f"interrupted: {kind}"] += 1
-    given, labels = data_of(kind)
+    make, given, labels, options, *_ = ROWS[kind]
+    turned = given[::-1], labels[::-1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LEARNERS[kind]().fit(given, labels)
-        whole, begin = LEARNERS[kind](), time.perf_counter()
-        whole.fit(given[::-1], labels[::-1])
+        model = make().fit(given, labels, **options)
+        whole, begin = make(), time.perf_counter()
+        whole.fit(*turned, **options)
         seconds = time.perf_counter() - begin
     before, ended = held(model), False
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             with interrupted(max(1e-6, moment * seconds)):
-                model.fit(given[::-1], labels[::-1])
+                model.fit(*turned, **options)
                 ended = True
         except KeyboardInterrupt:
             pass
-    first = given if kind == "clusters" else given[0]
     if not ended and held(model) not in (before, held(whole)):  # after the last assignment
         raise Wrong(f"a fit of {kind!r} that raises KeyboardInterrupt changes the learner")
     if ended:
@@ -239,14 +189,16 @@ def test_interruptions_are_told(kind: str, moment: float) -> None:
         is_told = any("interrupt" in str(one.message).lower() for one in told)
         assert_that(same or is_told, f"a fit of {kind!r} was interrupted, and no warning told it")
         if hasattr(model, "predict_change_points"):
-            model.predict_change_points(first)
+            counts = {"n_segments": 3} if kind == "given counts" else {}
+            model.predict_change_points(given[0], **counts)
         held(model)
 
 
-def assert_stream_of_one_buffer(model: Any, seed: int) -> None:
+def assert_stream_of_one_buffer(model: Any, given: list[np.ndarray], seed: int) -> None:
     """Chunks of 1 to 9 rows in a buffer that is used again give the segments of all rows."""
     rng = np.random.default_rng(seed)
-    rows = DATA.sequences[int(rng.integers(4))] + 0.5 * rng.normal(size=DATA.sequences[0].shape)
+    rows = given[int(rng.integers(len(given)))]
+    rows = rows + 0.5 * rng.normal(size=rows.shape)
     rows = rows[: int(rng.integers(2, len(rows) + 1))]
     buffer, stream, ends, names, begin = np.empty((9, rows.shape[1])), model.stream(), [], [], 0
     parts = []
@@ -267,25 +219,17 @@ def assert_stream_of_one_buffer(model: Any, seed: int) -> None:
         raise Wrong(f"a stream of {model} has the names {names}")
 
 
-_FITTED: dict[str, Any] = {}
-
-
-def segmenter(kind: str) -> Any:
-    """A fitted segmenter of the table "What can follow a stream" in docs/streams.md."""
-    if kind not in _FITTED:
-        names = [np.array(list("abcd"))[np.asarray(y) % 4] for y in DATA.labels]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _FITTED[kind] = LEARNERS[kind]().fit(DATA.sequences, names)
-    model = _FITTED[kind]
-    return model.follower() if kind == "whole sequences" else model
+@cache
+def encoder() -> Any:
+    return ROWS["encoder"].make().fit(learners.X, learners.Y)
 
 
 @in_ci(160)
-@given(st.sampled_from(["whole sequences", *SEGMENTERS]), SEEDS)
+@given(st.sampled_from(STREAMED), SEEDS)
 def test_streams_of_one_buffer(kind: str, seed: int) -> None:
     CASES[f"streams: {kind}"] += 1
-    assert_stream_of_one_buffer(segmenter(kind), seed)
+    model = encoder() if kind == "encoder" else learners.fitted(kind)
+    assert_stream_of_one_buffer(model, ROWS[kind].X, seed)
 
 
 @pytest.fixture(autouse=True)

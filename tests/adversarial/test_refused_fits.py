@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -316,6 +317,19 @@ PENALTIES: Rows = [
         for kind in (ml.PenaltyLearner, BayesianCriterion)
     ),
 ]
+KEPT = ml.ChangePointMetricLearner(solver=ml.BundleDual(checkpoint="state.npz"))
+BARE_TERM = SimpleNamespace(expression=lambda B: B[0, 0])
+OF_PATHS: Rows = [
+    (lambda: ml.regularization_path(KEPT, X, Y, 3), "needs a solver without checkpoint"),
+    (
+        lambda: ml.regularization_path(ml.ChangePointMetricLearner(regularizer=BARE_TERM), X, Y, 3),
+        r"regularizer such as L1\(\), which has a strength",
+    ),
+    (
+        lambda: ml.regularization_path(ml.ChangePointMetricLearner(), X, Y, [0.1]).best,
+        "needs validation data to choose a strength, got none",
+    ),
+]
 SUGGESTIONS: Rows = [
     (lambda: ml.suggest(X, [[-1, -1]] * 5, length=20), "suggest.*one label per sample"),
     (lambda: ml.suggest(X, [[-1] * 120], length=20), "suggest.*5 data set"),
@@ -353,6 +367,7 @@ ROWS = {
     "segmenter": SEGMENTER,
     "clusterer": CLUSTERER,
     "penalty": PENALTIES,
+    "path": OF_PATHS,
     "suggestion": SUGGESTIONS,
     "stream": STREAMS,
 }

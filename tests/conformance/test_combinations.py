@@ -8,109 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
 from metriclearn import views
-from metriclearn.datasets import make_change_points
-
-DATA = make_change_points(6, 90, 5, 2, (3, 4), jump=3.0, random_state=0)
-X, Y = DATA.sequences, DATA.labels
-NAMED = [np.array(["a", "b"])[y % 2] for y in Y]
-NOISE = np.random.default_rng(0).normal(size=(6, 90, 5))
-OF_NAMES = [one + 2.5 * np.outer(y == "b", [1, 1, 0, 0, 0]) for one, y in zip(NOISE, NAMED)]
-HALF = [np.where(np.arange(len(y)) < 60, y, -1) for y in Y]
-
-
-def holed(arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """The arrays with a row that is missing, and with a gap in one column."""
-    arrays = [array.copy() for array in arrays]
-    for array in arrays:
-        array[7], array[40:43, 1] = np.nan, np.nan
-    return arrays
-
+from tests.conformance.learners import ODD, OF_NAMES, X, Y, holed
 
 HOLED = holed(X)
 FEW = ml.BundleDual(max_rounds=30)
-POSTERIORS = views.Chain([views.Fill(4), views.Posteriors(LogisticRegression(), 2, 2)])
-COMBINATIONS = {
-    "partial labels under whitening": (ml.WhitenedMetricLearner(), X, HALF, {}),
-    "a named learner on some columns, with weights and groups": (
-        ml.NamedSegmentLearner(view=views.Columns(0, 3), solver=FEW),
-        OF_NAMES,
-        NAMED,
-        {"sample_weight": [1, 2, 1, 1, 1, 1], "groups": [0, 0, 1, 1, 2, 2]},
-    ),
-    "posteriors over filled gaps": (
-        ml.ChangePointMetricLearner(view=POSTERIORS),
-        holed(OF_NAMES),
-        NAMED,
-        {"groups": [0, 0, 1, 1, 2, 2]},
-    ),
-    "whitening behind rows that are left out": (
-        ml.ChangePointMetricLearner(view=views.Chain([views.LeaveOut(), views.Whiten()])),
-        HOLED,
-        Y,
-        {},
-    ),
-    "partial labels where rows are left out": (
-        ml.ChangePointMetricLearner(view=views.LeaveOut()),
-        HOLED,
-        HALF,
-        {},
-    ),
-    "names where rows are left out": (
-        ml.NamedSegmentLearner(
-            view=views.LeaveOut(), emissions=views.Neighbors(0), solver=FEW, verbose=False
-        ),
-        holed(OF_NAMES),
-        NAMED,
-        {},
-    ),
-    "moments of some columns": (
-        ml.ChangePointMetricLearner(view=views.Chain([views.Columns(0, 4), views.Windows((2, 4))])),
-        X,
-        Y,
-        {},
-    ),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("case", COMBINATIONS.values(), ids=COMBINATIONS)
-def test_combination(case, tmp_path) -> None:
-    """Better than one segment, the same after saving, and for one recording as for several."""
-    learner, arrays, labels, options = case
-    model = learner.fit(arrays, labels, **options)
-    found = model.predict_change_points(arrays)
-    assert [ends[-1] for ends in found] == [90] * 6
-    truths = list(map(ml.Partition.from_runs, NAMED if labels is NAMED else Y))
-    loss = ml.problem.FrobeniusLoss()
-    one = np.mean([loss(ml.Partition(ends=np.array([90])), truth) for truth in truths])
-    ours = np.mean([loss(ml.Partition(ends=e), truth) for e, truth in zip(found, truths)])
-    assert ours < 0.5 * one
-    loaded = ml.load(model.save(tmp_path / "model.npz"))
-    for array, ends, again in zip(arrays, found, loaded.predict_change_points(arrays)):
-        assert again.tolist() == ends.tolist() == model.predict_change_points(array).tolist()
-    known = [label[:50].tolist() + [-1] * 40 for label in (NAMED if labels is NAMED else Y)]
-    known = [np.array(one, dtype=object) for one in known]
-    for ends, truth in zip(model.predict_change_points(arrays, known=known), Y):
-        changes = np.flatnonzero(np.diff(truth[:50])) + 1
-        near = [min(abs(ends - t)) <= 2 for t in changes]  # a change in a gap is in its middle
-        assert all(near)
-        assert np.sum(ends < 50) == len(changes)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_posteriors_over_filled_gaps_in_a_stream() -> None:
-    learner, arrays, labels, options = COMBINATIONS["posteriors over filled gaps"]
-    model = learner.fit(arrays, labels, **options)
-    assert model.score_.reach == (6, 6)
-    for array in OF_NAMES:
-        stream, ends = model.stream(), []
-        for chunk in np.array_split(array, 17):
-            ends += stream.push(chunk).ends.tolist()
-        assert ends + stream.finish().ends.tolist() == model.predict_change_points(array).tolist()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -131,21 +35,6 @@ def test_a_learner_that_leaves_rows_out_is_the_learner_of_the_kept_rows() -> Non
 
 
 SIX = [x[:, :3] for x in X]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("size", [1, 5, 90])
-def test_streams_fill_gaps(size: int) -> None:
-    """Also a first row that is missing, in chunks of one buffer."""
-    model = ml.ChangePointMetricLearner(view=views.Fill(3)).fit(HOLED, Y)
-    first = HOLED[0].copy()
-    first[0] = np.nan
-    for array in (*HOLED[:2], first):
-        stream, ends, buffer = model.stream(), [], np.empty((size, 5))
-        for start in range(0, 90, size):
-            buffer[:] = array[start : start + size]
-            ends += stream.push(buffer).ends.tolist()
-        assert ends + stream.finish().ends.tolist() == model.predict_change_points(array).tolist()
 
 
 @pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), deepcopy, None])
@@ -205,7 +94,7 @@ def test_learners_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_names_without_a_sample_complete_nothing() -> None:
     """The samples of a name may be left out, or have the weight 0."""
-    labels = [np.where(np.arange(90) < 50, y, "").astype(object) for y in NAMED]
+    labels = [np.where(np.arange(90) < 50, y, "").astype(object) for y in ODD]
     for one in labels:
         one[one == ""] = -1
     labels[0][20:23] = "alone"
@@ -239,7 +128,7 @@ REFUSED = {
         "a view that keeps all rows, got .*LeaveOut",
     ),
     "names from neighbors across gaps": (
-        lambda: ml.NamedSegmentLearner(view=views.LeaveOut()).fit(holed(OF_NAMES), NAMED),
+        lambda: ml.NamedSegmentLearner(view=views.LeaveOut()).fit(holed(OF_NAMES), ODD),
         r"emissions without neighbors in time behind LeaveOut\(\), .* got Neighbors.* across gaps",
     ),
     "features of the penalty across gaps": (

@@ -265,7 +265,7 @@ def cycles(count: int, seed: int):
     return X, y
 
 
-def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
+def test_transitions_tell_what_samples_do_not() -> None:
     train, test = cycles(8, 0), cycles(6, 1)
     weak = ml.SquaredFrobenius(1e-3)
     plain, models = learner(emissions=ml.views.Neighbors(0), regularizer=weak), {}
@@ -277,9 +277,6 @@ def test_transitions_tell_what_samples_do_not(tmp_path) -> None:
     assert costs[0, 1] < costs[0, 2] - 1.0
     assert costs[1, 2] < costs[1, 0] - 1.0
     learned = models["transitions"]
-    loaded = ml.load(ml.save(learned, tmp_path / "model.npz"))
-    for a, b in zip(loaded.predict(test[0]), learned.predict(test[0])):
-        assert a.tolist() == b.tolist()
     before = learned.score(*test)
     assert learned.tune_penalty(*train).score(*test) == pytest.approx(before, abs=0.1)
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.running.callbacks import Callback
+from metriclearn.running.callbacks import Callback, ScalarLog
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
 TIGHT, ROUGH = ml.BundleDual(1e-6), ml.BundleDual(1e-2)
@@ -83,8 +83,6 @@ def test_validation_loss_chooses() -> None:
     expected = [-fitted.score(X, y) for fitted in path.learners]
     np.testing.assert_allclose(path.validation_loss, expected)
     assert path.best == int(np.argmin(expected))
-    with pytest.raises(ValueError, match="needs validation data to choose a strength, got none"):
-        _ = ml.regularization_path(learner, XS, YS, [0.1]).best
 
 
 @pytest.mark.parametrize(
@@ -98,7 +96,16 @@ def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
 
 
-def test_an_interrupted_path_says_where_it_was() -> None:
+def test_a_path_has_the_callbacks_itself() -> None:
+    rows: list[tuple] = []
+    learner = ml.ChangePointMetricLearner(callbacks=[ScalarLog(lambda *row: rows.append(row))])
+    path = ml.regularization_path(learner, XS, YS, [0.1, 0.01])
+    rounds = sum(len(solution.trace) for solution in path.solutions)
+    assert sum(name == "metriclearn/objective" for name, _, _ in rows) == rounds
+    assert all(tuple(fitted.callbacks) == () for fitted in path.learners)
+
+
+def test_an_interrupted_path_says_where_it_was_and_keeps_what_it_has() -> None:
     class Interrupt(Callback):
         rounds = 0
 
@@ -108,8 +115,11 @@ def test_an_interrupted_path_says_where_it_was() -> None:
                 raise KeyboardInterrupt
 
     learner = ml.ChangePointMetricLearner(callbacks=[Interrupt()])
-    with pytest.warns(ConvergenceWarning, match=r"call it again, it was interrupted at 2 of 3\.$"):
-        assert len(ml.regularization_path(learner, XS, YS, 3)) == 2
+    told = r"1 of its solutions early.*call it again, it was interrupted at 2 of 3\.$"
+    with pytest.warns(ConvergenceWarning, match=told):
+        path = ml.regularization_path(learner, XS, YS, 3)
+    assert len(path) == len(path.weights) == len(path.learners) == len(path.solutions) == 2
+    assert path.solutions[-1].reason == "interrupted"
 
 
 def test_partial_labels_alternate_at_every_strength() -> None:

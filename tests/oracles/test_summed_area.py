@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn.datasets import make_change_points
 from tests.exhaustive import (
     all_partitions,
     all_segmentations,
@@ -60,18 +59,3 @@ def test_kernel_matrix_with_clear_changes() -> None:
     K = np.exp(-0.5 * (x[:, None] - x[None, :]) ** 2)
     found = ml.oracles.SummedArea(5)(ml.problem.DenseForm(K), 3)
     assert np.abs(found.change_points - [40, 80, 120]).max() <= 2
-
-
-@pytest.mark.parametrize("parameters", [{}, {"n_segments": "given"}, {"min_size": 4}])
-def test_a_learner_learns_with_it_and_keeps_it(parameters, tmp_path) -> None:
-    """Any oracle takes the place of ChangePoints, in learning, in predicting and in a file."""
-    data = make_change_points(6, 60, 4, 2, (3, 5), random_state=0)
-    plain = ml.ChangePointMetricLearner(**parameters).fit(data.sequences, data.labels)
-    learner = ml.ChangePointMetricLearner(oracle=ml.oracles.SummedArea(), **parameters)
-    again = ml.load(ml.save(learner.fit(data.sequences, data.labels), tmp_path / "model.npz"))
-    assert type(again.oracle) is ml.oracles.SummedArea
-    np.testing.assert_allclose(again.components_, plain.components_, atol=1e-9)
-    X = [data.sequences[0], data.sequences[1][:50], data.sequences[2][:3]]
-    counts = [3, 2, 1] if parameters == {"n_segments": "given"} else None
-    for mine, theirs in zip(again.predict(X, counts), plain.predict(X, counts)):
-        np.testing.assert_array_equal(mine, theirs)

@@ -1,6 +1,7 @@
 """The league: its own methods, its ranks, and the record for penalties."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -164,22 +165,24 @@ def test_the_constant_of_a_penalty_has_the_fewest_errors() -> None:
     assert data.errors_at(logs).tolist() == [0, 0, 0]
 
 
-def test_ranks_and_tests_against_ours() -> None:
-    names = [f"set{i}" for i in range(8)]
-    losses = {"ours": 1.0, "euclidean": 1.5, "bad": 3.0}
+def results_of_sets(
+    measures: dict[str, dict[str, tuple[float, ...]]], names: str = "set0 set1 set2", **more: Any
+) -> dict[str, Any]:
+    """Results with a mean for each set, by measure and method; some methods lack the last sets."""
     rows = [
-        {
-            "table": name,
-            "measure": "partition_loss",
-            "method": method,
-            "mean": mean + 0.01 * i,
-            "units": list("abcdef"),
-        }
-        for i, name in enumerate(names)
-        for method, mean in losses.items()
-    ]
-    tables = [{"name": name, "main": True} for name in names]
-    results = {"tables": tables, "rows": rows}
+        {"table": name, "measure": measure, "method": method, "mean": mean, "values": [mean],
+         "seconds": 1.0 + i, "units": list("abcdef"), **more}
+        for measure, methods in measures.items()
+        for method, means in methods.items()
+        for i, (name, mean) in enumerate(zip(names.split(), means))
+    ]  # fmt: skip
+    return {"tables": [{"name": name, "main": True} for name in names.split()], "rows": rows}
+
+
+def test_ranks_and_tests_against_ours() -> None:
+    losses = {"ours": 1.0, "euclidean": 1.5, "bad": 3.0}
+    means = {name: tuple(mean + 0.01 * i for i in range(8)) for name, mean in losses.items()}
+    results = results_of_sets({"partition_loss": means}, "a b c d e f g h")
     assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
 
@@ -187,12 +190,7 @@ def test_ranks_and_tests_against_ours() -> None:
 def test_kinds_of_metric_are_compared_with_the_identity_on_sets_that_have_all() -> None:
     losses = {"euclidean": (3.0, 3.0), "ours/metric alone, full": (1.0, 1.0)}
     losses |= {"ours/metric alone, identity": (2.0, 8.0, 5.0), "ours": (1.0, 1.0, 1.0)}
-    rows = [
-        {"table": f"set{i}", "measure": "partition_loss", "method": method, "mean": mean}
-        for method, means in losses.items()
-        for i, mean in enumerate(means)
-    ]
-    head, _, *lines = metrics_table({"rows": rows})
+    head, _, *lines = metrics_table(results_of_sets({"partition_loss": losses}))
     assert head == "| set | identity | full | Euclidean, one model |"
     assert [line.split(" | ")[0] for line in lines[:-1]] == ["| set0", "| set1"]
     assert lines[-1].endswith("| 1.00 | 0.25 | 0.75 |")  # √(1/2 · 1/8), √(3/2 · 3/8)
@@ -202,25 +200,8 @@ def test_other_measures_are_compared_on_the_same_sets() -> None:
     """Sets without names are easier here: they count for nobody, and a lack of names is stated."""
     values = {"ours": (0.6, 0.5, 0.9), "euclidean": (0.5, 0.4, 0.8), "forest, Viterbi": (0.7, 0.6)}
     names = {"ours": (0.75,), "forest, Viterbi": (0.7, 0.8)}
-    rows = [
-        {
-            "table": f"set{i}",
-            "measure": measure,
-            "method": method,
-            "mean": mean,
-            "seconds": 1.0 + i,
-            "units": list("abcdef"),
-        }
-        for measure, of in (
-            ("partition_loss", values),
-            ("covering", values),
-            ("names_right", names),
-        )
-        for method, means in of.items()
-        for i, mean in enumerate(means)
-    ]
-    tables = [{"name": f"set{i}", "main": True} for i in range(3)]
-    results = {"tables": tables, "rows": rows}
+    measures = {"partition_loss": values, "covering": values, "names_right": names}
+    results = results_of_sets(measures)
     short = {line.split(" | ")[0]: line for line in short_table(results)}
     assert short["| ours"].endswith("| – | 0.55 | 0.75 (1 sets) |")
     assert short["| forest, Viterbi"].endswith("| – | – | 0.65 | 0.75 |")
@@ -231,14 +212,8 @@ def test_other_measures_are_compared_on_the_same_sets() -> None:
 def test_names_that_training_never_saw_are_counted_by_sets() -> None:
     losses = {"ours": (1.0, 3.0), "ours/over probabilities": (1.5, 2.0), "euclidean": (4.0, 2.5)}
     losses |= {"logistic, Viterbi": (2.0, 9.0), "extra trees, Viterbi": (3.0, 8.0)}
-    rows = [
-        {"table": name, "measure": "partition_loss", "method": method, "mean": values[i],
-         "units": ["u"], "values": [values[i]]}
-        for i, name in enumerate(("notes", "keys"))
-        for method, values in losses.items()
-    ]  # fmt: skip
-    tables = [{"name": name, "main": True} for name in ("notes", "keys")]
-    *table, _, sentence = unseen_table({"tables": tables, "rows": rows})
+    results = results_of_sets({"partition_loss": losses}, "notes keys", units=["u"])
+    *table, _, sentence = unseen_table(results)
     assert table[-2:] == [
         "| notes | 1 | 1 | 1.5 | 4 | logistic, Viterbi | 2 | 0.50 | 0.75 | – |",
         "| keys | 1 | 3 | 2 | 2.5 | extra trees, Viterbi | 8 | 1.20 | 0.80 | – |",
@@ -253,13 +228,12 @@ def test_losses_are_compared_with_a_rival_that_was_chosen_on_other_units() -> No
     rows = {name: {"values": both} for name, both in values.items()}
     assert on_other_units(rows) == pytest.approx((4.0 + 5.0) / 4.0)
     assert on_other_units({**rows, "c": {"values": [0.5, 0.5]}}) == pytest.approx(0.25)
-    listed = [
-        {"method": name, "table": "notes", "measure": "partition_loss", "units": ["x", "y"],
-         "values": both, "mean": sum(both) / 2}
-        for name, both in (values | {"a": [1.0, 2.0]}).items() if name != "ours/one model"
-    ]  # fmt: skip
-    tables = [{"name": "notes", "main": True}]
-    *_, line, _, sentence = lost({"tables": tables, "rows": listed})
+    listed = {"ours": [2.0, 2.0], "a": [1.0, 2.0], "b": [5.0, 1.0]}
+    means = {name: (sum(both) / 2,) for name, both in listed.items()}
+    results = results_of_sets({"partition_loss": means}, "notes", units=["x", "y"])
+    for row in results["rows"]:
+        row["values"] = listed[row["method"]]
+    *_, line, _, sentence = lost(results)
     assert line == "| notes | 2 | a (0.75) | 1.75 |"
     assert sentence == "The last column is above 1 on 1 of all 1 sets."
 
