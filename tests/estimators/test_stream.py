@@ -265,7 +265,7 @@ def test_a_score_reads_the_neighbors_of_the_neighbors_of_its_view() -> None:
 
 
 def test_running_sums_go_on_from_chunk_to_chunk(tmp_path) -> None:
-    """The expected number of boundaries so far, of rows in the scale of a window, saved meanwhile."""
+    """The expected number of boundaries so far, in the scale of a window; saved meanwhile."""
     rng = np.random.default_rng(6)
     ends = [np.sort(rng.choice(np.arange(10, 190, 9), 6, replace=False)) for _ in range(6)]
     labels = [np.searchsorted(cuts, np.arange(200), side="right") for cuts in ends]
