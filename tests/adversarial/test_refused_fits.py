@@ -87,6 +87,11 @@ USES: Rows = [
     ),
     (lambda: fitted().pair_distance(np.full((1, 2, 6), NAN)), "finite"),
     (
+        lambda: METRIC(n_segments="given")().predict(X),
+        "fitted with n_segments='given' and has no penalty; pass",
+    ),
+    (lambda: table().predict(IRIS[:, [1, 0]]), "Clusterer is expecting 4 features"),
+    (
         lambda: copied(min_size=50).predict(X[0], 3),
         "n_segments from 1 to 2 for the 120 samples of data set 0",
     ),

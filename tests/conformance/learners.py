@@ -128,6 +128,9 @@ SEGMENTERS: dict[str, Row] = {
     "neighbors": Row(partial(SEGMENTS, view=views.Neighbors(1))),
     "moments of some columns": Row(partial(SEGMENTS, view=FIRST)),
     "partial labels": Row(partial(SEGMENTS, regularizer=SQUARED, min_size=4), y=PARTLY),
+    "partial labels, penalty of the boundary": Row(
+        penalized(views.BoundaryFeatures((4,), unit="data")), y=PARTLY
+    ),
     "partial labels under whitening": Row(partial(ml.WhitenedMetricLearner, verbose=False), y=HALF),
     "rows left out": Row(partial(SEGMENTS, view=views.LeaveOut()), holed(X), HALF, streams=False),
     "whitening behind rows that are left out": Row(

@@ -40,19 +40,6 @@ def mean_loss(ends, labelings=YS, weights=None) -> float:
     )
 
 
-def test_fitted_attributes_fit_together() -> None:
-    learner = learn(metric=ml.FullMetric())
-    B = learner.get_mahalanobis_matrix()
-    pooled = np.sqrt(np.mean(np.concatenate([(X - X.mean(axis=0)) ** 2 for X in XS]), axis=0))
-    np.testing.assert_allclose(learner.scale_, pooled)
-    w = learner.solution_.w
-    np.testing.assert_allclose(
-        ml.FullMetric().matrix(w[:-1]) / np.outer(pooled, pooled), B, atol=1e-12
-    )
-    assert learner.penalty_ == w[-1]
-    np.testing.assert_array_equal(learn(standardize=False).scale_, np.ones(6))
-
-
 def test_predictions_are_exact_segmentations_under_the_learned_metric() -> None:
     learner = learn(min_size=2)
     for X, ends, labels in zip(XS, learner.predict_change_points(XS), learner.predict(XS)):
@@ -84,26 +71,6 @@ def test_score_is_minus_the_mean_loss(learner) -> None:
     assert weighted == pytest.approx(-mean_loss(ends, weights=weights))
     assert learner.score(XS[0], YS[0]) == pytest.approx(-mean_loss(ends[:1], YS[:1]))
     assert learner.score(XS, learner.predict(XS)) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("penalty", "scale"), [(0.4, 0.5), (0.0, 1.0), (np.float32(2.0), 1.0), (1, 1.0)]
-)
-def test_fixed_penalty_is_kept(penalty, scale) -> None:
-    learner = learn(penalty=penalty, loss_scale=scale)
-    assert learner.penalty_ == penalty
-    assert isinstance(learner.penalty_, float)
-    assert len(learner.solution_.w) == 6
-
-
-def test_given_numbers_of_segments() -> None:
-    learner = learn(n_segments="given")
-    assert learner.penalty_ is None
-    counts = [len(set(y)) for y in YS]
-    ends = learner.predict_change_points(XS, n_segments=counts)
-    assert learner.score(XS, YS) == pytest.approx(-mean_loss(ends))
-    with pytest.raises(ValueError, match="fitted with n_segments='given' and has no penalty; pass"):
-        learner.predict(XS)
 
 
 def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:

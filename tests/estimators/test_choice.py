@@ -161,16 +161,6 @@ def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:
         assert len(rates) == 3
 
 
-@pytest.mark.parametrize("kind", [ml.problem.EXACTLY_ONE, ml.problem.AT_LEAST_ONE])
-def test_from_a_region_alone_a_learner_finds_its_change(kind) -> None:
-    X, _ = lone_recording()
-    y = ml.PartialPartition(len(X), regions=[(15, 25, kind)])
-    with pytest.warns(UserWarning, match="of one group"):
-        found = ml.Segmenter(ml.ChangePointMetricLearner(), verbose=False).fit(X, y)
-    ends = found.predict_change_points(X)
-    assert np.any((ends > 15) & (ends < 25))
-
-
 METRIC = {"metric": [ml.ChangePointMetricLearner()]}
 
 

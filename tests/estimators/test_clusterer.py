@@ -1,14 +1,12 @@
 """Clusterer: tables, several data sets and images."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
 from tests.estimators.test_normalized_cuts import SMALL, images
-from tests.sentences import assert_refused
 
 X, Y = load_iris(return_X_y=True)
 METRICS = {
@@ -72,15 +70,6 @@ def test_images() -> None:
     assert found[0].shape == (40, 50)
     assert len(consensus.models_) == 2
     assert -consensus.score(new, truth) * 2000 < 0.8
-
-
-def test_columns_of_a_frame_keep_their_names() -> None:
-    frame = pd.DataFrame(X[::2], columns=["a", "b", "c", "d"])
-    members = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
-    consensus = ml.Clusterer(members, n_folds=2, verbose=False).fit(frame, Y[::2])
-    assert len(consensus.predict(frame, 3)) == 75
-    with assert_refused("needs the feature names it was fitted with, in that order"):
-        consensus.predict(frame[["b", "a", "c", "d"]], 3)
 
 
 def test_the_best_member_is_fitted_to_all_data() -> None:

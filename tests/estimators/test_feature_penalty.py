@@ -187,17 +187,6 @@ def test_margins_and_the_console_use_penalties(tmp_path, capsys) -> None:
         np.testing.assert_array_equal(fitted.boundary_margins(X).change_points, ends)
 
 
-def test_partial_labels() -> None:
-    """Half of each sequence labeled: completions and penalties in turns, each step certified."""
-    halves = [np.where(np.arange(len(y)) < 35, y, -1) for y in YS]
-    given = {"regularizer": ml.SquaredFrobenius(1e-3), "solver": ml.BundleDual(tolerance=1e-2)}
-    penalized = learner(penalty=BOTH, **given).fit(XS, halves)
-    Xs, ys = [X for X, _ in TEST], [y for _, y in TEST]
-    assert penalized.solution_.relative_gap <= 1e-2
-    assert penalized.feature_penalty_.coef_[0] < 0.0
-    assert penalized.score(Xs, ys) > learner(**given).fit(XS, halves).score(Xs, ys)
-
-
 # The penalty of least loss on other data
 
 

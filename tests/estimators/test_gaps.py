@@ -46,12 +46,6 @@ def weighted_value(Z: NDArray, w: NDArray, ends: tuple[int, ...], penalty: float
     return total
 
 
-def weighted_matrix(labels: NDArray, w: NDArray) -> NDArray:
-    """√W Y (YᵀWY)⁺ Yᵀ √W, the M of weighted samples."""
-    Y = (labels[:, None] == np.unique(labels)) * np.sqrt(w)[:, None]
-    return Y @ np.linalg.pinv(Y.T @ Y) @ Y.T
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")  # segments of single samples
 def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
     """All segmentations of eight samples of which any subset is known."""
@@ -70,14 +64,6 @@ def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
         assert found == pytest.approx(max(values), abs=1e-9)
         labels = segmenter.predict(np.where(w[:, None], X, np.nan))
         np.testing.assert_array_equal(labels, labels_of(ends))
-
-
-def test_the_score_is_the_loss_of_all_samples(fitted) -> None:
-    losses = []
-    for X, y in zip(GAPPED, YS):
-        pair = [weighted_matrix(np.asarray(z), np.ones(len(y))) for z in (fitted.predict(X), y)]
-        losses.append(np.square(pair[0] - pair[1]).sum() / len(y))
-    assert fitted.score(GAPPED, YS) == pytest.approx(-np.mean(losses), abs=1e-9)
 
 
 def test_learning_is_that_of_the_known_rows(fitted) -> None:

@@ -45,11 +45,6 @@ def learner(**parameters) -> ml.NamedSegmentLearner:
     )
 
 
-@pytest.fixture(scope="module")
-def fitted() -> ml.NamedSegmentLearner:
-    return learner().fit(X, Y)
-
-
 def codes(labels):
     return np.searchsorted(NAMES, labels)
 
@@ -57,17 +52,6 @@ def codes(labels):
 def accuracy(model, arrays=NEW, labels=TRUE) -> float:
     pairs = zip(model.predict(arrays), labels)
     return float(np.mean([np.mean(found == true) for found, true in pairs]))
-
-
-def test_names_and_boundaries_are_predicted(fitted) -> None:
-    assert fitted.classes_.tolist() == ["rest", "run", "walk"]
-    assert accuracy(fitted) > 0.97
-    ends, labels = fitted.predict_change_points(NEW), fitted.predict(NEW)
-    for found, named in zip(ends, labels):
-        changes = np.flatnonzero(named[1:] != named[:-1]) + 1
-        assert set(changes) <= set(found.tolist())  # two neighbors may have one name
-    assert fitted.predict(NEW[0], n_segments=1).tolist() == [fitted.predict(NEW[0], 1)[0]] * 90
-    assert fitted.solution_.converged
 
 
 def test_metric_alone_is_the_special_case_without_names() -> None:
@@ -186,14 +170,6 @@ def test_certificate_against_a_general_solver(way: str) -> None:
         np.testing.assert_allclose(found, tau.value[apart], atol=1e-3 * unit)
 
 
-def test_permuted_names_and_shifted_features_change_nothing(fitted) -> None:
-    swapped = {"rest": "z", "run": "y", "walk": "x"}
-    labels = [np.array([swapped[name] for name in one], dtype=object) for one in Y]
-    again = learner().fit([x + 100.0 for x in X], labels)
-    expected = [[swapped[name] for name in one] for one in fitted.predict(NEW)]
-    assert [one.tolist() for one in again.predict([x + 100.0 for x in NEW])] == expected
-
-
 def test_partial_labels() -> None:
     """Names where known, unknown stretches, boundaries without names."""
     partial = []
@@ -279,14 +255,6 @@ def test_transitions_tell_what_samples_do_not() -> None:
     learned = models["transitions"]
     before = learned.score(*test)
     assert learned.tune_penalty(*train).score(*test) == pytest.approx(before, abs=0.1)
-
-
-def test_less_than_a_segment_has_one_name() -> None:
-    model = learner(min_size=10).fit(X, Y)
-    for name in NAMES:
-        short = np.vstack(X)[np.concatenate(Y) == name][:7]
-        assert model.predict_change_points(short).tolist() == [7]
-        assert model.predict(short).tolist() == [name] * 7
 
 
 def test_probabilities_of_names_are_calibrated(tmp_path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import metriclearn as ml
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
@@ -193,26 +192,6 @@ def test_grid_search_is_exhaustive() -> None:
     assert search.scales_[0] > search.scales_[1]
     i, j = np.argwhere(search.losses_ == search.losses_.min())[0]
     assert search.scales_ == (scales[i], scales[j])
-
-
-def test_scikit_learns_rules() -> None:
-    changed = learner_of(
-        regularizer=ml.Trace(7.0), solver=ml.solvers.CCCP(ml.solvers.FactorDescent(3))
-    )
-    X, y = arrays(1)
-    with pytest.raises(NotFittedError):
-        changed.predict(X)
-    single = clone(changed).fit(X[0], y[0])
-    assert single.predict(X[0]).shape == y[0].shape
-    assert isinstance(single.predict(X), list)
-    np.testing.assert_allclose(single.transform(X[0]), X[0] @ single.components_.T)
-
-
-def test_callbacks_see_a_learner_that_can_score() -> None:
-    X, y = arrays()
-    stopping = ml.running.EarlyStopping(X, y, patience=100)
-    learner_of(callbacks=[stopping]).fit(X, y)
-    assert max(stopping.scores_) > -0.6
 
 
 # Odd images and extreme settings

@@ -128,18 +128,6 @@ def test_objective_never_rises_and_completions_agree(draw, seed, pair, start, mi
             assert known.allows(ml.Partition.from_runs(labels))
 
 
-def test_trace_keeps_what_happened() -> None:
-    learner = fit(
-        masked(0.5), alternation=ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
-    )
-    trace = learner.alternation_
-    assert_never_rises(trace)
-    assert trace.learned[-1] < trace.completed[0]
-    assert trace.reason == "settled"
-    assert len(trace) == len(trace.changed) >= 1
-    assert learner.solution_.objective == trace.learned[-1]
-
-
 def test_objective_is_the_one_of_the_docstring() -> None:
     """F by enumeration of all segmentations of short sequences, at the learned w."""
     rng = np.random.default_rng(0)

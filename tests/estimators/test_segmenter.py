@@ -58,15 +58,6 @@ def consensus() -> ml.Segmenter:
     return ml.Segmenter(METRICS, n_folds=2).fit(DATA.sequences, DATA.labels)
 
 
-def test_every_member_is_kept_for_every_group_left_out(consensus) -> None:
-    """Two folds and all recordings, each with three penalties in two units."""
-    assert consensus.agreement_.families == ["diagonal"] * 36 + ["euclidean"] * 18
-    assert len(consensus.agreement_.scores) == 54  # with equal weights: 24 segments are few
-    assert consensus.cross_fit_.losses.shape == (18, 8)
-    assert consensus.agreement_.weights.sum() == pytest.approx(1.0)
-    assert consensus.classes_ is None  # labels are numbers of segments: none returns
-
-
 def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(consensus) -> None:
     """No common penalty has a smaller mean loss on the recordings left out.
 

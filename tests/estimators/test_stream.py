@@ -45,12 +45,14 @@ def segmenter_of(
 
 
 def signal_of(rng: np.random.Generator, n_samples: int, n_features: int, kind: int) -> np.ndarray:
-    """Levels with noise; of kind 1 whole numbers, with ties, and of kind 2 far from 0."""
+    """Levels with noise; kind 1 whole numbers with ties, kind 2 far from 0, kind 3 a constant."""
     levels = rng.normal(size=(int(rng.integers(1, 9)), n_features)) * rng.choice([0.0, 1.0, 4.0])
     X = levels[np.sort(rng.integers(0, len(levels), n_samples))]
     X = X + rng.normal(size=X.shape) * rng.choice([0.1, 1.0])
     if kind == 1:
         X = np.round(X)
+    if kind == 3:
+        X[:] = 1e5
     return X + (1e6 if kind == 2 else 0.0)
 
 
@@ -105,7 +107,7 @@ def value(segmenter: Any, X: np.ndarray, ends: list[int]) -> tuple[float, float]
 
 def assert_stream_equals_batch(rng: np.random.Generator) -> None:
     """One random signal, metric and chunking: the segments, and names, of all samples at once."""
-    kind, n_features = int(rng.integers(4)), int(rng.integers(1, 5))
+    kind, n_features = int(rng.choice([0, 0, 0, 1, 1, 2, 2, 3])), int(rng.integers(1, 5))
     min_size = int(rng.integers(2, 7)) if rng.random() < 0.2 else 1
     n_samples = int(rng.integers(1, 400 if rng.random() < 0.9 else 2000))
     named = rng.random() < 1 / 3 and n_samples >= min_size
@@ -121,7 +123,7 @@ def assert_stream_equals_batch(rng: np.random.Generator) -> None:
             first, size = value(segmenter, X, batch)
             second, _ = value(segmenter, X, ends)
             assert abs(first - second) <= 1e-11 * size + 1e-12
-            assert kind == 1 or penalty == 0.0 or not len(segmenter.components_)
+            assert kind in (1, 3) or penalty == 0.0 or not len(segmenter.components_)
         elif names:
             told = np.repeat(labels, np.diff([0, *ends]))
             assert told.tolist() == segmenter.predict(X).tolist()
@@ -167,19 +169,6 @@ def test_row_by_row(learner) -> None:
     assert np.median(delays) <= 60
     assert most <= 2000
     assert [*found, *stream.finish().ends] == batch.tolist()
-
-
-@pytest.mark.parametrize("case", ["constant", "one sample", "shorter", "exactly", "no metric"])
-def test_edges(case) -> None:
-    """Constant signals, a single sample, fewer samples than min_size, and a metric of rank 0."""
-    rng = np.random.default_rng(0)
-    segmenter = segmenter_of(rng, 2, 1 if case == "one sample" else 5, 1.0)
-    n = {"one sample": 1, "shorter": 3, "exactly": 10}.get(case, 200)
-    X = np.full((n, 2), 1e5) if case == "constant" else rng.normal(size=(n, 2))
-    if case == "no metric":
-        segmenter.score_ = SegmentScore(np.zeros((0, 2)), 1.0)
-    ends, _ = streamed(segmenter.stream(), [X[:1], X[1:]])
-    assert ends == segmenter.predict_change_points(X).tolist()
 
 
 def test_long_signal() -> None:
@@ -241,14 +230,6 @@ def test_a_segment_keeps_its_mean_when_its_rows_are_forgotten() -> None:
         ends, _ = streamed(stream, np.array_split(X, 390))
     assert ends == segmenter.predict_change_points(X).tolist() == [3300, 3900]
     assert len(stream.sums_) < 1700
-
-
-def test_max_delay_without_effect(learner) -> None:
-    """As long as all is decided earlier, the result is exact and nothing is told."""
-    X = levels(30, 100)
-    stream = learner.stream(max_delay=5000)
-    assert streamed(stream, np.array_split(X, 50))[0] == learner.predict_change_points(X).tolist()
-    assert stream.exact_
 
 
 def test_a_score_reads_the_neighbors_of_the_neighbors_of_its_view() -> None:

@@ -16,7 +16,6 @@ from metriclearn.baselines import (
 )
 from metriclearn.datasets import make_change_points
 from metriclearn.views import Labels, Metric, Whiten
-from metriclearn.views.whiten import covariances, whitening
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 
@@ -133,15 +132,6 @@ def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
     B = inner.fit(IRIS, SPECIES).get_mahalanobis_matrix()
     whitened = matrix(IRIS, SPECIES, shrinkage=1.0)
     assert_allclose(whitened, B, rtol=2e-2, atol=2e-2 * np.abs(B).max())
-
-
-@pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
-def test_the_mixed_covariance_is_whitened(between: float) -> None:
-    total, within = covariances([IRIS], [ml.Partition.from_labels(SPECIES)])
-    W = whitening(total, within + between * (total - within), shrinkage=0.0)
-    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
-    S = within + between * (np.cov(IRIS.T, bias=True) - within)
-    assert_allclose(W @ S @ W.T, np.eye(4), atol=1e-9)
 
 
 def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> None:
