@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
@@ -90,7 +91,6 @@ USES: Rows = [
         lambda: METRIC(n_segments="given")().predict(X),
         "fitted with n_segments='given' and has no penalty; pass",
     ),
-    (lambda: table().predict(IRIS[:, [1, 0]]), "Clusterer is expecting 4 features"),
     (
         lambda: copied(min_size=50).predict(X[0], 3),
         "n_segments from 1 to 2 for the 120 samples of data set 0",
@@ -218,6 +218,7 @@ SEGMENTER: Rows = [
     ),
 ]
 IRIS, SPECIES = load_iris(return_X_y=True)
+FRAME = pd.DataFrame(IRIS[::2], columns=list("abcd"))
 CLUSTERS = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
 CROSSED = np.array([[1.0], [-1], [2], [-2]])
 TOWARD = ml.estimators.WhitenedClusteringLearner(toward=1.0)
@@ -249,6 +250,14 @@ CLUSTERER: Rows = [
         "Clusterer needs a list of data sets for groups",
     ),
     (lambda: table().score(IRIS, SPECIES[:-1]), "needs one label for each sample"),
+    (
+        lambda: (
+            ml.Clusterer(CLUSTERS, n_folds=2, verbose=False)
+            .fit(FRAME, SPECIES[::2])
+            .predict(FRAME[list("bacd")], 3)
+        ),
+        "needs the feature names it was fitted with, in that order",
+    ),
     (
         lambda: table().score(np.ones((4, 2)), [[1.0, 2.0], [3.0]] * 2),
         "one hashable label per sample",
