@@ -10,7 +10,6 @@ import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import Member, Viterbi
 from tests.estimators.test_feature_penalty import XS, YS
-from tests.estimators.test_segmenter import NAMED, named_recordings
 
 QUICK = {"solver": ml.BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
 STRONG = ml.L1(1e4)
@@ -97,14 +96,6 @@ def test_penalties_are_taken_where_they_help_and_files_keep_the_choice(tmp_path)
     assert any("penalties of the boundary" in name for name in segmenter.choice_.names)
     loaded = ml.load(ml.save(segmenter, tmp_path / "best.npz"))
     assert str(loaded.choice_) == str(segmenter.choice_)
-
-
-def test_one_member_of_names_is_chosen_among_others() -> None:
-    X, y = named_recordings(6, 0)
-    best = chosen(X, y, members=NAMED, n_folds=3)
-    assert best.classes_.tolist() == ["sit", "walk"]
-    assert np.mean(np.concatenate(best.predict(X)) == np.concatenate(y)) > 0.8
-    assert not any("variance" in name for name in best.choice_.names if "frames" in name)
 
 
 def lone_recording() -> tuple[np.ndarray, np.ndarray]:

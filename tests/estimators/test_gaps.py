@@ -1,6 +1,5 @@
 """Rows left out: the weighted objective by enumeration, and fits without the rows."""
 
-from copy import copy
 from itertools import combinations, product
 
 import numpy as np
@@ -64,19 +63,6 @@ def test_predictions_are_the_best_of_the_weighted_objective(fitted) -> None:
         assert found == pytest.approx(max(values), abs=1e-9)
         labels = segmenter.predict(np.where(w[:, None], X, np.nan))
         np.testing.assert_array_equal(labels, labels_of(ends))
-
-
-def test_learning_is_that_of_the_known_rows(fitted) -> None:
-    known = [X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)]
-    plain = clone(PLAIN).fit(*known)
-    np.testing.assert_array_equal(fitted.components_, plain.components_)
-    assert fitted.penalty_ == plain.penalty_
-    tuned = copy(fitted).tune_penalty(GAPPED, YS)
-    assert tuned.penalty_ == copy(plain).tune_penalty(*known).penalty_ != plain.penalty_
-    # A change and back within a gap is a change between its neighbors.
-    other = clone(BEHIND).fit(GAPPED, [np.where(k, y, 99) for y, k in zip(YS, KNOWN)])
-    assert other.solution_.objective > fitted.solution_.objective
-    assert clone(BEHIND).fit(XS, YS).score(XS, YS) == clone(PLAIN).fit(XS, YS).score(XS, YS)
 
 
 def test_a_segmenter_leaves_rows_out_and_says_so() -> None:

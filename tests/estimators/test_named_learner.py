@@ -170,20 +170,6 @@ def test_certificate_against_a_general_solver(way: str) -> None:
         np.testing.assert_allclose(found, tau.value[apart], atol=1e-3 * unit)
 
 
-def test_partial_labels() -> None:
-    """Names where known, unknown stretches, boundaries without names."""
-    partial = []
-    for labels in Y:
-        one = labels.copy()
-        one[20:50] = -1
-        partial.append(one)
-    model = learner().fit(X, partial)
-    assert accuracy(model) > 0.95
-    assert model.alternation_ is not None
-    mixed = [*partial[:4], ml.Partition.from_runs(Y[4]), ml.Partition.from_runs(Y[5]).change_points]
-    assert accuracy(learner().fit(X, mixed)) > 0.95
-
-
 class Interrupt:
     """Ctrl-C in the first round after the checkpoint has been written."""
 

@@ -70,26 +70,6 @@ def test_the_view_is_learned_first_and_then_the_metric_of_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("learner", "baseline"),
-    [
-        (ml.WhitenedMetricLearner(view=Whiten(1e-4)), Euclidean()),
-        (
-            drawn(PrincipalComponents(12), 1e-2),
-            PrincipalComponents(12),
-        ),
-    ],
-)
-def test_better_than_the_baseline_on_mixtures(learner, baseline) -> None:
-    X, y = mixed(1)
-    learned, plain = clone(learner).fit(X, y), TunedSegmenter(baseline).fit(X, y)
-    assert learned.solution_.converged
-    for data, share in ((mixed(1), 0.4), (mixed(2), 0.8)):
-        assert learned.score(*data) > share * plain.score(*data)  # scores are minus losses
-    tuned = clone(learned).set_params(retune=True).fit(X, y)
-    assert tuned.score(X, y) >= learned.score(X, y)
-
-
-@pytest.mark.parametrize(
     "reference", [PrincipalComponents(4), Euclidean(), RelevantComponents(3, shrinkage=0.1)]
 )
 def test_a_large_strength_is_the_reference(reference) -> None:
