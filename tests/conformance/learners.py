@@ -81,6 +81,7 @@ MEMBERS = {"diagonal": [SEGMENTS()], "full": [SEGMENTS(FULL, SQUARED)]}
 NAMED = {"names": [NAMES()], "Viterbi": [Viterbi(POSTERIORS)], "diagonal": [SEGMENTS()]}
 CONSENSUS = partial(ml.Segmenter, n_folds=2, verbose=False)
 CLUSTERS = partial(ml.ClusteringMetricLearner, n_init=2, random_state=0, verbose=False)
+WHITENED_CLUSTERS = partial(ml.estimators.WhitenedClusteringLearner, random_state=0, verbose=False)
 CUTS = partial(ml.NormalizedCutMetricLearner, starts=(1e-2,), verbose=False)
 STEPS = ml.solvers.ProjectedSubgradient(ConstantStep(1e-3), max_rounds=5)
 
@@ -189,7 +190,7 @@ CLUSTERERS: dict[str, Row] = {
         partial(CLUSTERS, n_clusters=None, oracle=ml.oracles.LocalSearch()), FLOWERS, SPECIES
     ),
     "clusters, averaged": Row(partial(CLUSTERS, oracle=ml.oracles.Averaged()), FLOWERS, SPECIES),
-    "whitened clusters": Row(ml.estimators.WhitenedClusteringLearner, FLOWERS, SPECIES),
+    "whitened clusters": Row(WHITENED_CLUSTERS, FLOWERS, SPECIES),
     "cuts": Row(CUTS, TABLES, GROUPS),
     "cuts of partial labels": Row(
         partial(CUTS, normalized=True, loss_scale=0.1),
