@@ -28,7 +28,10 @@ LEFT_OUT = ("ScalarLog",)  # is called with an array in place of a function
 ONCE = list({call.name: call for call in CALLS if call.name not in LEFT_OUT}.values())
 SEEDS = st.integers(0, 2**32)
 TYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-ROWS = dict(learners.LEARNERS)
+# One learner of each kind: fits of all of them would take long
+KINDS = ["diagonal, L1", "neighbors", "names", "penalty of the sequence", "penalty of the boundary"]
+KINDS += ["Euclidean", "Viterbi", "consensus of names", "penalty by regression", "clusters", "cuts"]
+ROWS = {kind: learners.LEARNERS[kind] for kind in KINDS}
 if find_spec("torch"):
     ROWS["encoder"] = learners.Row(
         lambda: ml.ChangePointMetricLearner(

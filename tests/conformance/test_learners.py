@@ -75,7 +75,7 @@ def contents(value: Any) -> Any:
 
 
 @EACH
-def test_a_file_holds_the_whole_model_and_learns_the_same_again(name: str, tmp_path: Path) -> None:
+def test_a_file_holds_the_whole_model(name: str, tmp_path: Path) -> None:
     model, row, path = fitted(name), LEARNERS[name], tmp_path / "model.npz"
     if not row.stored:
         with pytest.raises(TypeError, match="stores"):
@@ -89,9 +89,7 @@ def test_a_file_holds_the_whole_model_and_learns_the_same_again(name: str, tmp_p
         assert loaded.cross_fit_ is None
     elif not isinstance(model, ml.Clusterer):
         np.testing.assert_equal(contents(loaded), contents(model))
-    again = clone(loaded)
-    assert not [key for key in vars(again) if key.endswith("_")]
-    assert answers(name, again.fit(row.X, row.y, **row.options)) == answers(name, model)
+    assert not [key for key in vars(clone(loaded)) if key.endswith("_")]
 
 
 @EACH_SEGMENTER
