@@ -12,7 +12,7 @@ from typing import Any
 FIRST, EVERY = 1.5, 4.0  # seconds until the first line, and between two lines
 
 _shown: list[Any] = []  # bars that have not ended
-_done: list[str] = []  # what the last bar has counted
+_done: list[str] = []  # title of the last bar, and what it has counted
 _over = Event()
 
 
@@ -35,9 +35,9 @@ def bar(items: Iterable[Any], title: str, total: int | None = None, **options: A
     _shown.append(shown)
     try:
         for count, item in enumerate(shown):
-            _done[:] = [f", {title}: {count} of {total}"] if total else []
+            _done[:] = [title, f"{count} of {total}"] if total else []
             yield item
-            _done[:] = [f", {title}: {count + 1} of {total}"] if total else []
+            _done[:] = [title, f"{count + 1} of {total}"] if total else []
     finally:
         _shown.remove(shown)
 
@@ -65,12 +65,17 @@ def share_done(title: str, total: float, **options: Any) -> Iterator[Callable[[f
             nonlocal done
             done += more
             shown.update(more)
-            _done[:] = [f", {title}: {done / total:.0%}"]
+            _done[:] = [title, f"{done / total:.0%}"]
 
         try:
             yield add
         finally:
             _shown.remove(shown)
+
+
+def share_told() -> str:
+    """Return what the last bar of this process has counted, such as "34%", drawn or not."""
+    return _done[-1] if _done else ""
 
 
 @contextmanager
@@ -109,4 +114,5 @@ def _tell(title: str, stream: Any) -> None:
             one.refresh()
         if not drawn:
             passed = time.monotonic() - begun
-            print(f"{title}: {passed:.0f} s{''.join(_done)}", file=stream, flush=True)
+            done = f", {': '.join(_done)}" if _done else ""
+            print(f"{title}: {passed:.0f} s{done}", file=stream, flush=True)

@@ -22,9 +22,10 @@ from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
-from metriclearn import Partition, Segmenter, datasets
+from metriclearn import Partition, datasets
 from metriclearn.apps.label_page.address import Address, TokenGuard
 from metriclearn.apps.label_page.learning import Loop
+from metriclearn.apps.label_page.model_files import ModelFiles
 from metriclearn.apps.label_page.project import (
     FILE,
     MOST_LABELS,
@@ -35,7 +36,6 @@ from metriclearn.apps.label_page.project import (
     exported,
     imported,
     is_word,
-    known_segments,
     partial_labels,
     read_annotations,
     read_project,
@@ -43,14 +43,14 @@ from metriclearn.apps.label_page.project import (
 )
 from metriclearn.apps.label_page.shown import merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
-from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, model_of
+from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
 from metriclearn.datasets import Segment
 from metriclearn.running import note, optional, quieten, text
 
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
-_LOOK = 1.0  # seconds until the page sees what another server has saved
+_LOOK = 1.0  # seconds until the page sees what another server has saved, or how far a model is
 _TICK = 0.03
 _HERE = files("metriclearn.apps.label_page") / "static"
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
@@ -79,6 +79,7 @@ class Page:
         self.folder = folder.resolve()
         self.recordings = {one.name: one for one in recordings}
         self.project, self.loop = project, Loop(project, recordings)
+        self.models = ModelFiles(self.folder.name, project, self.recordings)
         self.is_closing = False
         self.tiers = {} if tiers is None else tiers
         self.tiers[project.tier] = self
@@ -97,6 +98,7 @@ class Page:
             "/api/thumbnails/{name}": ("GET", Page.thumbnails),
             "/media/{name}": ("GET", Page.media),
             "/export/{kind}": ("GET", Page.export_all),
+            "/export/model/{name}": ("GET", Page.export_model),
             "/export/{kind}/{name}": ("GET", Page.export),
             "/import/{kind}/{name}": ("POST", Page.parse),
         }
@@ -250,18 +252,32 @@ class Page:
         return optional("starlette.responses", "label").FileResponse(one.path, headers=HEADERS)
 
     def export(self, request: Any, body: bytes) -> Any:
-        """Send the segments of a recording in the requested format, or send a model file.
+        """Send the segments of a recording in the requested format.
 
         All segments on the page are sent, or only the labeled segments if this is requested.
         """
-        one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
-        if kind != "model":
-            ((name, content),) = self._written(kind, [one], request)
-            return _download(name, content)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"{self._named(self.folder.name)}.model"
-            self._model(one).save(path)
-            return _download(path.name, path.read_bytes())
+        one = self._recording(request.path_params["name"])
+        ((name, content),) = self._written(request.path_params["kind"], [one], request)
+        return _download(name, content)
+
+    async def export_model(self, request: Any, body: bytes) -> Any:
+        """Send the model file of a recording, or tell within a second how far its learning is.
+
+        The first request begins to learn, and gets the revision of the labels. Requests with this
+        revision wait for the same file.
+        """
+        one, asked = self._recording(request.path_params["name"]), request.query_params
+        revision = int(asked["revision"]) if asked.get("revision", "").isdecimal() else None
+        run = optional("starlette.concurrency", "label").run_in_threadpool
+        made = await run(self.models.of, one, revision)
+        deadline = time.monotonic() + _LOOK
+        while not made.ended.is_set() and not self.is_closing and time.monotonic() < deadline:
+            await asyncio.sleep(_TICK)
+        if made.problem:
+            raise Refusal(422, made.problem)
+        if made.content is None:
+            return answer(made.as_json(), 202)
+        return _download(f"{self._named(self.folder.name)}.model", made.content)
 
     def export_all(self, request: Any, body: bytes) -> Any:
         """Send the segments of all recordings.
@@ -339,21 +355,6 @@ class Page:
             return exported(one.name, many, one.seconds)
         predicted = learned["boundaries"], learned["labels"]
         return merged_segments(many, *predicted, one.seconds, one.rate)
-
-    def _model(self, one: Recording) -> Segmenter:
-        """Learn from all labeled recordings with the same features, like ``metriclearn fit``."""
-        tables = known_segments(self.project.annotations, self.project.seconds)
-        parts = {}
-        for other in self.recordings.values():
-            alike = (other.columns, other.rate) == (one.columns, one.rate)
-            if alike and other.name in tables:
-                given = tables[other.name], len(other.features), other.rate
-                labels = datasets.row_labels(*given, UNKNOWN), datasets.untold_starts(*given)
-                parts[other.name] = other.features, *labels
-        if not parts:
-            raise Refusal(422, "A model needs labels; set boundaries, or accept some.")
-        time = self.project.settings.get("time") if one.kind == "table" else None
-        return model_of(self.folder.name, parts, one.columns, one.extractor, one.rate, time=time)
 
     def _recording(self, name: str) -> Recording:
         if name not in self.recordings:

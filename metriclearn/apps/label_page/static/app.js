@@ -782,7 +782,7 @@ async function begin() {
     const link = event.target.closest("a");
     if (!link) return;
     event.preventDefault();
-    if (!link.ariaBusy) download(link).catch((error) => toast(error.message)).finally(() => (link.ariaBusy = null));
+    download(link).catch((error) => toast(error.message));
   };
   find("again").onclick = () => saver.isDisputed ? saver.insist() : saver.send();
   find("discard").onclick = () => confirm("Discard the changes that are not saved?") && saver.discard();

@@ -4,6 +4,8 @@ const ENDINGS = {
   csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan", rttm: "rttm", jams: "jams", wav: "wav",
 };
 const find = (id) => document.getElementById(id);
+const busy = new Set(); // addresses of files that are on their way
+let learning = ""; // how far the model is
 
 export function showFiles(recording, formats) {
   const name = encodeURIComponent(recording);
@@ -13,7 +15,8 @@ export function showFiles(recording, formats) {
   const rows = formats.map(({ kind, title }) =>
     `<tr><th>${title}</th>${cells(`export/${kind}/${name}`)}${cells(`export/${kind}`)}</tr>`);
   rows.unshift("<tr><td></td><th colspan=2>this recording</th><th colspan=2>all recordings</th></tr>");
-  rows.push(`<tr><th>Model</th><td colspan="4">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
+  const model = link(`export/model/${name}`, "for metriclearn segment");
+  rows.push(`<tr><th>Model</th><td colspan="4">${model} <output id="learning">${learning}</output></td></tr>`);
   find("transfer").querySelector("table").innerHTML = rows.join("");
   find("imported").textContent = recording;
   find("transfer").showModal();
@@ -35,13 +38,36 @@ export async function readFile(call, file, recording) {
   return content;
 }
 
-// Save what a link leads to; an error of the server is a sentence, and no file.
+// Save what a link leads to; an error of the server is a sentence, and no file. The server first learns a
+// model, and meanwhile tells how far it is.
 export async function download(link) {
+  const { href } = link;
+  if (busy.has(href)) return;
+  busy.add(href);
   link.ariaBusy = "true";
-  const answer = await fetch(link.href).catch(() => { throw silence(); });
-  if (!answer.ok) throw new Error((await answer.json()).error);
-  const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
-  const saved = document.createElement("a");
-  Object.assign(saved, { href: URL.createObjectURL(await answer.blob()), download: name });
-  saved.click();
+  try {
+    let answer = await ask(href);
+    while (answer.status === 202) {
+      const { revision, seconds, done } = await answer.json();
+      tell(`Learning, ${[done, `${seconds} s`].filter(Boolean).join(", ")}. The file comes when this is done.`);
+      answer = await ask(`${href}?revision=${revision}`);
+    }
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
+    const saved = document.createElement("a");
+    Object.assign(saved, { href: URL.createObjectURL(await answer.blob()), download: name });
+    saved.click();
+  } finally {
+    busy.delete(href);
+    link.ariaBusy = null;
+    if (!busy.size) tell("");
+  }
+}
+
+const ask = (address) => fetch(address).catch(() => { throw silence(); });
+
+function tell(text) {
+  learning = text;
+  const place = find("learning");
+  if (place) place.textContent = text;
 }
