@@ -191,7 +191,7 @@ def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
     pd = optional("pandas", "tables")
     found = []
     for name in tables[0].columns:
-        if not any(map(_CLOCKS.fullmatch, re.split(r"[\W_]+", str(name)))):
+        if not _names_times(str(name)):
             continue
         many = [pd.to_numeric(table[name], errors="coerce").to_numpy() for table in tables]
         rise = any(one[-1] > one[0] for one in many)
@@ -204,6 +204,11 @@ def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
         )
         return found
     return []
+
+
+def _names_times(column: str) -> bool:
+    """Tell whether a column is named like one of times."""
+    return any(map(_CLOCKS.fullmatch, re.split(r"[\W_]+", column)))
 
 
 def sequence_files(
@@ -566,8 +571,14 @@ def finite_values(
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:
             names = [str(name) for name in features.columns[text]]
-            quoted = " ".join(map(shlex.quote, names))
-            remedy = f"ignore columns without numbers (ignore={names}, --ignore {quoted})"
+            clock = next(filter(_names_times, names), None)
+            others = [one for one in names if one != clock]
+            remedies = [f"name the column of times (--time {shlex.quote(clock)})"] if clock else []
+            if others:
+                quoted = " ".join(map(shlex.quote, others))
+                which = f"ignore={others}, --ignore {quoted}"
+                remedies.append(f"ignore columns without numbers ({which})")
+            remedy = ", and ".join(remedies)
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
             f"{name!r}; {remedy}."

@@ -151,10 +151,10 @@ def fit(
     data = read.data
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
-    learner = metriclearn.WhitenedMetricLearner(retune=True) if quick else None
+    whitened = {"whitened": [metriclearn.WhitenedMetricLearner(retune=True)]}
     options: Any = {"rate": read.rate, "time": read.time, "tolerance": tolerance}
     options |= {"extractor": read.extractor, "view": read.view}
-    model = metriclearn.Segmenter(learner, **options).fit(data)
+    model = metriclearn.Segmenter(whitened if quick else None, **options).fit(data)
     model.save(out)
     _print(model.summary())
     print(f"Model: {out}")
@@ -388,10 +388,15 @@ def _segments_of(
         return tables
     files = sorted(path.glob("*.segments.csv"))
     if not files:
+        remedy = (
+            "for CSV files with a column of labels pass --label, with --rate or --time, or a "
+            f"pattern of other files, such as '{path}/*.TextGrid'"
+        )
+        if label is not None:
+            remedy = f"for the times of rows with a label in column {label!r} pass --time or --rate"
         raise ValueError(
             f"The folder {str(path)!r} holds no tables NAME.segments.csv, as metriclearn segment "
-            "writes them; for CSV files with a column of labels pass --label, with --rate or "
-            f"--time, or a pattern of other files, such as '{path}/*.TextGrid'."
+            f"writes them; {remedy}."
         )
     read = (datasets.read_labels(file, annotator=annotator).items() for file in files)
     return dict(pair for pairs in read for pair in pairs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,15 +117,19 @@ def _in_seconds(
 
 def _unknown(data: datasets.LabeledSequences, given: Options, page: PageSettings) -> str | None:
     """Return the label of rows that nobody has labeled."""
-    names = {UNKNOWN, page.unknown} & {name for y in data.labels for name in datasets.runs(y)}
-    if given.unknown or not names:
+    if given.unknown is not None:
         return given.unknown or None  # rows without any label are left out by fit
-    if page.unknown is None:
+    names = sorted({str(name) for y in data.labels for name in datasets.runs(y)})
+    if page.unknown is not None:
+        return page.unknown if page.unknown in names else None
+    # a name such as "?" or "-" may stand for no label, too
+    for name in [one for one in names if one == UNKNOWN or not re.search(r"\w", one or "_")]:
+        gap = f", and --gap {UNKNOWN} for time that a table leaves out" if name == UNKNOWN else ""
         note(
-            f"The label {UNKNOWN!r} is learned as a class; if nobody has labeled this time, pass "
-            f"--unknown {UNKNOWN}, and --gap {UNKNOWN} for time that a table leaves out."
+            f"The label {name!r} is learned as a class; if nobody has labeled this time, pass "
+            f"--unknown {shlex.quote(name)}{gap}."
         )
-    return page.unknown
+    return None
 
 
 def times_of(

@@ -117,6 +117,4 @@ class ModelFiles:
         if not parts:
             raise Refusal(422, "A model needs labels; set boundaries, or accept some.")
         time = self.project.settings.get("time") if one.kind == "table" else None
-        return lambda: model_of(
-            self.name, parts, one.columns, one.extractor, one.rate, time=time
-        )
+        return lambda: model_of(self.name, parts, one.columns, one.extractor, one.rate, time=time)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -261,7 +261,7 @@ def open_recordings(
     as_before = time is not None and time == earlier.get("time")
     duplicates = duplicates or (earlier.get("duplicates") if as_before else None)
     endings = {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
-    listed = [path for path in folder.glob("[!.]*") if path.suffix.lower() in ENDINGS]
+    listed = [path for path in sorted(folder.glob("[!.]*")) if path.suffix.lower() in ENDINGS]
     media = [p for p in recording_files(folder).values() if p.suffix.lower() in endings]
     tables = without_segments(_inside(folder, listed), "segments.csv")
     media = _inside(folder, media)
@@ -278,6 +278,7 @@ def open_recordings(
         times = {path: file_times(path, time, duplicates=duplicates) for path in tables}
         rate = _common_rate(times, time, earlier.get("rate") if as_before else None)
     recordings = [_table(path, left_out, times.get(path), rate or 1.0) for path in tables]
+    _interpolate(recordings)
     if media:
         if features is None:
             features, media = _chosen(media)
@@ -304,20 +305,29 @@ def _medium(path: Path, computing: Any, cache: Path | None) -> Recording:
 
 
 def _table(path: Path, left_out: list[str], times: Times | None, rate: float) -> Recording:
-    """Open a table. Missing values are interpolated, with a note."""
+    """Open a table."""
     frame = read_features(path, left_out)
     clocks = columns_of_times([frame])
     frame = frame.drop(columns=clocks)
     X, names = frame.to_numpy(), [str(name) for name in frame.columns]
     X = X if times is None else times.distinct(X)
-    if gaps := int(np.isnan(X).any(axis=1).sum()):
-        note(
-            f"{gaps} of {len(X)} rows of {path.name} have missing values, which the page "
-            "interpolates; metriclearn fit leaves such rows out."
-        )
-        X = Fill().fit_transform([X])[0]
     seconds = _whole(len(X) / rate)
     return Recording(path.stem, "table", path, X, names, rate, seconds, times=times)
+
+
+def _interpolate(tables: Sequence[Recording]) -> None:
+    """Interpolate missing values, with a note."""
+    gaps = {one.path.name: int(np.isnan(one.features).any(axis=1).sum()) for one in tables}
+    if broken := [name for name, count in gaps.items() if count]:
+        n_rows = sum(len(one.features) for one in tables)
+        note(
+            f"{sum(gaps.values())} of {n_rows} rows have missing values, which the page "
+            f"interpolates, in {', '.join(broken[:5])}{', …' if len(broken) > 5 else ''}; "
+            "metriclearn fit leaves such rows out."
+        )
+    for one in tables:
+        if gaps[one.path.name]:
+            one.features = Fill().fit_transform([one.features])[0]
 
 
 def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> float:
@@ -327,9 +337,8 @@ def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> f
     """
     if broken := [path.name for path, times in read.items() if len(times.holes)]:
         note(
-            f"There are holes between the times of {', '.join(broken[:5])}; the page shows rows "
-            "one after another, and counts seconds by rows; metriclearn segment gives the times of "
-            "the column."
+            f"There are holes in the times of {', '.join(broken[:5])}. The page leaves holes out, "
+            "also from the seconds that it counts; metriclearn segment counts them."
         )
     found = rate_of(list(read.values()), time)
     return earlier if earlier and abs(found / earlier - 1.0) < _SAME else found

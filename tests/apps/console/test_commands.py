@@ -205,7 +205,10 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
     model = tmp_path / "t.model"
     fit = ("fit", folder, "--out", model, "--label", "phase")
     error = console(*fit, status=1).err
-    assert "ignore columns without numbers (ignore=['stamp', 'who'], --ignore stamp who)" in error
+    assert (
+        "name the column of times (--time stamp), and ignore columns without numbers "
+        "(ignore=['who'], --ignore who)." in error
+    )
     told = console(*fit, "--time", "stamp", "--ignore", "who")
     assert "4 rows per second" in told.out
     assert "constant in every data set (level)" in told.err
@@ -343,7 +346,12 @@ def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console
     table.assign(phase=labels, level=8.0).to_csv(other, index=False)
     (folder / "one.csv").write_text("x,y,phase\n1,2,a\n")
     fit = ("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--ignore", "level")
+    words = "The label '?' is learned as a class; if nobody has labeled this time, pass --unknown "
+    assert f"{words}'?'." in console(*fit).err
     told = console(*fit, "--unknown", "?")
+    assert "learned as a class" not in told.err
+    assert "100%" in told.out
+    assert " whitened\n" in told.out
     assert "tell nothing of boundaries and are left out: one, s1." in told.err
     assert "labels 'B', 'b' count as different classes" in told.err
     assert "trained on:           3 recordings: s0, s1, s2" in told.out
@@ -628,6 +636,8 @@ def test_compare_folders(tmp_path: Path, console: Console) -> None:
     found = tmp_path / "found"
     found.mkdir()
     console.assert_refused("holds no tables NAME.segments.csv", "compare", tmp_path, found)
+    words = "with a label in column 'phase' pass --time or --rate"
+    console.assert_refused(words, "compare", tmp_path, found, "--label", "phase")
     for name, end in (("a", 1.0), ("b", 2.0)):
         spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
         save_segments({name: spans}, found / f"{name}.segments.csv")

@@ -187,7 +187,7 @@ def test_the_label_page_begins_with_a_column(folder: Path, told: Any) -> None:
     table.loc[: int(2 * ends[0]) - 1, "state"] = "?"
     holes(table).to_csv(folder / "m0.csv", index=False)
     options = {"time": "t", "label": "state", "unknown": "?"}
-    with pytest.warns(UserWarning, match="8 of .* rows of m0.csv have missing values, which the"):
+    with pytest.warns(UserWarning, match="8 of .* rows have missing values, which .* in m0.csv; "):
         page = open_page(folder, **options)
     mine = page.project.annotations
     assert page.project.labels == ["idle", "spin", "wash"]

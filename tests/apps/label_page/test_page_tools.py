@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
+import metriclearn
 from metriclearn.apps.label_page.learning import Check
-from tests.apps.label_page.browsing import SECONDS, Page, write_table
+from tests.apps.label_page.browsing import SECONDS, Page, segments, write_labels, write_table
 
 CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
 
@@ -217,3 +218,41 @@ def test_the_timeline_takes_the_screen_that_is_left(page: Page, size: tuple[int,
     assert plot == pytest.approx(height, abs=4)
     assert bottom <= high + 1
     assert scrolled <= high + 1
+
+
+def test_a_model_is_learned_and_then_downloaded(
+    browser: Any, folder: Path, serve: Any, tmp_path: Path
+) -> None:
+    """The dialog tells how far it is, also if opened again; a failure is a sentence there."""
+
+    def ask_for_model() -> None:
+        page.all("#files")[0].click()
+        (link,) = [one for one in page.all("#transfer a") if "metriclearn segment" in one.text]
+        link.click()
+
+    write_table(folder / "other.csv", CHANGES[2:], "x,y")
+    write_labels(folder, table=segments(CHANGES), other=segments(CHANGES[2:]))
+    _, address = serve(folder)
+    page, saved = Page(browser, address, folder), tmp_path / "saved"
+    allowed = {"behavior": "allow", "downloadPath": str(saved)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
+    page.saved()
+    page.open("tone")
+    ask_for_model()
+    page.until(lambda: text(page, "#toast").startswith("A model needs labels"))
+    assert page.all("#toast")[0].is_displayed()
+    assert text(page, "#learning") == ""
+    page.all("#transfer form button")[0].click()
+
+    page.open("table")
+    ask_for_model()
+    said = page.until(lambda: text(page, "#learning"))
+    assert re.fullmatch(r"Learning, (\d+%, )?\d+ s\. The file comes when this is done\.", said)
+    page.all("#transfer form button")[0].click()
+    page.click(2.0)  # the page is used further
+    page.saved()
+    page.all("#files")[0].click()
+    (path,) = page.until(lambda: list(saved.glob("*.model")))
+    page.until(lambda: text(page, "#learning") == "")
+    assert metriclearn.load(path).feature_names_in_.tolist() == ["x", "y"]
+    assert page.changes("table")[0] == pytest.approx(2.0, abs=0.1)
