@@ -52,6 +52,7 @@ from .sequences import of_parts as of_parts
 from .sequences import runs as runs
 from .synthetic import SyntheticSequences as SyntheticSequences
 from .synthetic import make_change_points as make_change_points
+from .text_tables import cell_number as cell_number
 from .text_tables import check_distinct as check_distinct
 from .text_tables import read_text_table as read_text_table
 from .text_tables import stream_rows as stream_rows

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from metriclearn.datasets.programs.poses import is_poses, read_poses
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.datasets.text_tables import lacks, read_text_table, table_form
+from metriclearn.datasets.text_tables import cell_number, lacks, read_text_table, table_form
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import OneOf, Text, needs, text
-from metriclearn.running.times import MISSING, Times, evenly, read_times, without_times
+from metriclearn.running.times import Times, evenly, read_times, without_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -548,12 +548,15 @@ def finite_values(
     [[1.0], [2.5]]
     """
     pd = optional("pandas", "tables")
-    numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
+    numbers = np.array(features.apply(pd.to_numeric, errors="coerce"), dtype=np.float64)
     wrong = ~np.isfinite(numbers)
-    for column in np.flatnonzero(wrong.any(axis=0)).tolist() if missing else ():
-        cells: Any = features.iloc[:, column]
-        blank = cells.isna() | cells.astype(str).str.strip().str.lower().isin(MISSING)
-        wrong[:, column] &= ~blank.to_numpy()
+    for column in np.flatnonzero(wrong.any(axis=0)).tolist():
+        rows = np.flatnonzero(np.isnan(numbers[:, column]))
+        cells = list(map(str, features.iloc[rows, column]))
+        read = {one: cell_number(one) for one in set(cells)}
+        values = np.array([np.inf if read[one] is None else read[one] for one in cells])
+        numbers[rows, column] = np.where(np.isinf(values), np.nan, values)
+        wrong[rows, column] = np.isinf(values) | (np.isnan(values) & (not missing))
         if np.isnan(numbers[:, column]).all() and not wrong[:, column].any():
             name = str(features.columns[column])
             remedy = f"ignore it (--ignore {shlex.quote(name)})" if ignorable else "fill it"
@@ -572,13 +575,13 @@ def finite_values(
         elif ignorable and text[column]:
             names = [str(name) for name in features.columns[text]]
             clock = next(filter(_names_times, names), None)
-            others = [one for one in names if one != clock]
-            remedies = [f"name the column of times (--time {shlex.quote(clock)})"] if clock else []
-            if others:
-                quoted = " ".join(map(shlex.quote, others))
-                which = f"ignore={others}, --ignore {quoted}"
-                remedies.append(f"ignore columns without numbers ({which})")
-            remedy = ", and ".join(remedies)
+            others = [one for one in names if one != clock] or names
+            quoted = " ".join(map(shlex.quote, others))
+            remedy = f"ignore columns without numbers (ignore={others}, --ignore {quoted})"
+            if clock:
+                link = "and" if clock not in others else "or"
+                named = f"name the column of times (--time {shlex.quote(clock)})"
+                remedy = f"{named}, {link} {remedy}"
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
             f"{name!r}; {remedy}."

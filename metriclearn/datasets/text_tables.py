@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain, islice
+from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import text
+from metriclearn.running.times import MISSING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +191,7 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
     if form.decimal == ",":  # pandas leaves commas in columns with cells that are no numbers
         as_given = set(map(text, options.get("dtype") or {}))
         for name in table.columns.difference(table.select_dtypes("number").columns):
-            if text(name) not in as_given:
+            if text(name) not in as_given and table[name].dtype != bool:
                 table[name] = table[name].map(_point, na_action="ignore")
     return table.rename(columns=str.strip)
 
@@ -231,8 +233,8 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Divide the lines of a text table as they arrive. Yields the number and the cells of each.
 
     The form is that of the first two lines, so the first one is yielded when the second has
-    arrived. Cells lose blanks at their ends, and decimal commas become points. Lines without a
-    value are left out.
+    arrived. Cells lose blanks at their ends, and decimal commas become points. Blank lines are left
+    out.
 
     Parameters
     ----------
@@ -246,7 +248,7 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     Raises
     ------
     ValueError
-        If a cell is longer than 131,072 characters.
+        If a quote is not closed, or a cell is longer than 131,072 characters.
 
     See Also
     --------
@@ -267,7 +269,7 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         form = table_form([line for _, joined in first for line in StringIO(joined)])
         for place, line in chain(first[form.skipped :], numbered):
             cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
-            if any(cells):
+            if len(cells) > 1 or any(cells):
                 yield place, [_point(one) for one in cells] if form.decimal == "," else cells
     except csv.Error as error:
         raise ValueError(f"Line {place} is no line of a table ({error}); correct it.") from error
@@ -284,12 +286,49 @@ def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             yield place, joined
         joined = ""
     if joined:
-        yield place, joined
+        raise ValueError(f"Line {place} opens a quote that no line closes; correct it.")
+
+
+def cell_number(cell: str) -> float | None:
+    """Read a cell of a table as a number. Return None if it is none.
+
+    A missing value is NaN, and truth values are 1 and 0.
+
+    Parameters
+    ----------
+    cell : str
+
+    Returns
+    -------
+    float or None
+
+    Raises
+    ------
+    AttributeError
+        If the cell is no text.
+
+    See Also
+    --------
+    stream_rows : yields cells.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import cell_number
+    >>> cell_number(" 1.5"), cell_number("TRUE"), cell_number("NA"), cell_number("one")
+    (1.5, 1.0, nan, None)
+    """
+    lower = cell.strip().lower()
+    if lower in MISSING:
+        return nan
+    try:
+        return None if "_" in lower else float({"true": 1, "false": 0}.get(lower, lower))
+    except ValueError:
+        return None
 
 
 def _point(cell: str) -> str:
     """Replace a decimal comma."""
-    return re.sub(r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$", r"\1.\2", cell)
+    return re.sub(r"^([+-]?\d*),((?<=\d,)|\d+)((?:[eE][+-]?\d+)?)$", r"\1.\2\3", str(cell))
 
 
 def lacks(path: PathLike, column: str, columns: Iterable[Any], remedy: str) -> ValueError:

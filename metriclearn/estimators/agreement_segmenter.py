@@ -29,7 +29,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition, PartialNames
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Whole
-from metriclearn.running.times import Times, matches, mean_rows, read_times
+from metriclearn.running.times import Times, mean_rows, read_times
 from metriclearn.views.gaps import placed, restriction
 from metriclearn.views.plain import rows_of
 
@@ -282,7 +282,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
             has_rate = self.rate is not None
         if times is not None and len(X) > 1:
             begins = times.at(np.arange(len(X) + 1))
-            if has_rate and not matches(times.who, times.rate, self.rows_per_second):
+            if has_rate and not times.matches(self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
                 columns = getattr(X, "columns", None)
                 X = mean_rows(np.asarray(X, dtype=np.float64), firsts)

@@ -40,9 +40,7 @@ from .progress import quieten as quieten
 from .time_forms import Form as Form
 from .time_forms import formatted as formatted
 from .time_forms import numbers as numbers
-from .times import MISSING as MISSING
 from .times import Times as Times
-from .times import matches as matches
 from .times import mean_rows as mean_rows
 from .times import rate_of as rate_of
 from .times import read_times as read_times

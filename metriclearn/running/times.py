@@ -117,6 +117,37 @@ class Times:
         widths[self.holes - 1] = step
         return widths
 
+    def matches(self, needed: float) -> bool:
+        """Tell whether rows come at the rate of a model, up to a tenth, as a whole or usually.
+
+        Raises
+        ------
+        ValueError
+            If they come more slowly.
+
+        Warns
+        -----
+        UserWarning
+            If they come faster: the caller has to average them.
+        """
+        if len(self.seconds) < 2:
+            return True
+        usual = 1 / float(np.median(np.diff(self.seconds)))  # some rows may be lost
+        rate = min(self.rate, usual, key=lambda one: max(one / needed, needed / one))
+        if rate < needed / 1.1:
+            raise ValueError(
+                f"{self.who} has {rate:.6g} rows per second, but the model needs {needed:.6g} rows "
+                "per second; interpolate the rows (metriclearn.regular), or learn from tables of "
+                "this rate."
+            )
+        if rate > 1.1 * needed:
+            note(
+                f"{self.who} has {rate:.6g} rows per second and the model {needed:.6g}, so rows "
+                "are averaged."
+            )
+            return False
+        return True
+
     def firsts(self, rate: float) -> NDArray[np.intp]:
         """Return the first row in each time of 1/rate seconds. Times without a row are left out."""
         ticks = np.floor(self.seconds * rate + _NEAR)
@@ -172,33 +203,6 @@ def rate_of(tables: Sequence[Times], column: str) -> float:
     near = [times for times, middle in zip(long, middles) if step / 1.5 < middle < 1.5 * step]
     steps = np.concatenate([times.steps for times in near or long])
     return float(f"{len(steps) / steps.sum():.9g}")
-
-
-def matches(who: str, rate: float, needed: float) -> bool:
-    """Tell whether rows come at the rate of a model, up to a tenth.
-
-    Raises
-    ------
-    ValueError
-        If they come more slowly.
-
-    Warns
-    -----
-    UserWarning
-        If they come faster: the caller has to average them.
-    """
-    if rate < needed / 1.1:
-        raise ValueError(
-            f"{who} has {rate:.6g} rows per second, but the model needs {needed:.6g} rows per "
-            "second; interpolate the rows (metriclearn.regular), or learn from tables of this rate."
-        )
-    if rate > 1.1 * needed:
-        note(
-            f"{who} has {rate:.6g} rows per second and the model {needed:.6g}, so rows are "
-            "averaged."
-        )
-        return False
-    return True
 
 
 def tick(seconds: float, rate: float) -> int:

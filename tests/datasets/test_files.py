@@ -76,6 +76,8 @@ def test_lines_of_a_stream_have_their_numbers() -> None:
         (6, ["5", "6"]),
     ]
     assert [*stream_rows(["1,2\n"])] == [(1, ["1", "2"])]
+    with pytest.raises(ValueError, match="Line 2 opens a quote that no line closes; correct it"):
+        list(stream_rows(["x,y\n", '1,"2\n', "3,4\n"]))
     with pytest.raises(ValueError, match="Line 3 is no line of a table"):
         list(stream_rows(["x,y", "1,2", "9" * 200_000]))
 
@@ -97,7 +99,7 @@ def test_columns_that_are_no_features(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("t,u,v,label\n10:00,1.5,-2.5,p\n10:01,2,7,q\n")
     assert load_files(tmp_path, ignore=["t"]).feature_names == ["u", "v"]
     for ignore, sentence in (
-        ([], r"'10:00' in row 1 of column 't'; .* --ignore t"),
+        ([], r"'10:00' in row 1 of column 't'; name .* \(--time t\), or ignore .* --ignore t"),
         (["time"], r"has columns \['t', 'u', 'v'\] besides"),
         (["t", "u", "v"], "some of them, but not all"),
     ):

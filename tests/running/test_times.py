@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from metriclearn.running.time_forms import formatted
-from metriclearn.running.times import matches, rate_of, read_times, timed_rows
+from metriclearn.running.times import rate_of, read_times, timed_rows
 
 RATES = (1, 7, 25, 30, 50, 59.94, 60, 64, 80, 100, 128, 250, 1000)
 YEAR_FIRST = [f"26-03-11 00:0{i}Z" for i in range(9)]
@@ -262,11 +262,17 @@ def test_months_have_no_fixed_length() -> None:
 
 
 def test_other_rates_are_averaged_or_refused() -> None:
-    assert matches("a", 2.1, 2)
+    def matches(*seconds: float) -> bool:
+        return read_times("a", seconds).matches(2)
+
+    assert matches(0.0)
+    assert matches(0.0, 0.48, 0.95)
+    assert matches(0.0, 0.5, 1.0, 2.0, 2.5, 3.0)  # a row is lost
+    assert matches(0.0, 0.4, 1.0, 1.4, 2.0)  # rounded
     with pytest.warns(UserWarning, match="a has 20 rows per second and the model 2, so rows are"):
-        assert not matches("a", 20, 2)
+        assert not matches(*np.arange(30) / 20)
     with pytest.raises(ValueError, match="a has 1 rows per second, but the model needs 2 rows per"):
-        matches("a", 1, 2)
+        matches(0, 1, 2)
 
 
 def test_formats_of_strftime() -> None:

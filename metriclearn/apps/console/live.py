@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import chain, groupby
-from math import ceil, inf, nan
+from math import ceil, inf
 from operator import itemgetter
 from typing import IO, Any
 
@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 import metriclearn
 from metriclearn.apps.console.missing import KnownRows, filled_stream, rows_in
-from metriclearn.datasets import Segment, check_distinct, stream_rows
+from metriclearn.datasets import Segment, cell_number, check_distinct, stream_rows
 from metriclearn.running import (
-    MISSING,
     Of,
     counted,
-    matches,
     mean_rows,
     note,
     quieten,
@@ -199,7 +197,7 @@ class RowClock:
         may_repeat = self.duplicates is not None
         times, rows = timed_rows(_INPUT, chain([first], given), str(self.time), may_repeat)
         rate = times.rate if len(times.seconds) > 1 else self.rate
-        is_even = matches(_INPUT, rate, self.rate)
+        is_even = times.matches(self.rate)
         for _, same in groupby(
             self._distinct(rows) if may_repeat else rows,
             lambda row: row[0] if is_even else tick(row[0], self.rate),
@@ -236,7 +234,7 @@ def table_rows(
         return
     _, cells = first
     columns, time = list(range(len(cells))), None if clock is None else clock.time
-    if is_header := not all(map(_is_number, cells)):
+    if is_header := None in map(cell_number, cells):
         check_distinct(_INPUT, cells)
         cells = [cell or f"Unnamed: {i}" for i, cell in enumerate(cells)]  # as pandas reads them
         cells, names = list(map(text, cells)), list(map(text, names))
@@ -275,30 +273,16 @@ def _numbers(
     given: Iterable[tuple[int, list[str]]], columns: Sequence[int], place: int | None, width: int
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
     """Convert the cells of lines, at most ``width``, to rows (1, P). Yields (time, row)."""
-    places = [*columns, *([] if place is None else [place])]
-    for number, cells in given:
-        fits = max(places) < len(cells) <= width
-        if not fits or not all(_is_number(cells[column]) for column in columns):
+    for number, line in given:
+        cells = line + [""] * (width - len(line))  # as pandas reads short lines
+        row = [cell_number(cells[column]) for column in columns]
+        if len(cells) > width or None in row:
             raise ValueError(
                 f"{_INPUT} needs {len(columns)} numbers in line {number}, and at most "
-                f"{width} cells, got {cells[:5]}; correct that line."
+                f"{width} cells, got {line[:5]}; correct that line."
             )
         time = "" if place is None else cells[place]
-        yield time, np.array([[_number(cells[column]) for column in columns]])
-
-
-def _number(cell: str) -> float:
-    """Read a number; NaN is a missing value, and true and false are 1 and 0."""
-    lower = cell.lower()
-    return nan if lower in MISSING else float({"true": 1, "false": 0}.get(lower, cell))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        _number(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
+        yield time, np.array([row], dtype=np.float64)
 
 
 def sound_rows(extractor: Any, chunks: Iterable[NDArray]) -> Iterator[NDArray[np.float64]]:

@@ -181,7 +181,6 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
     [
         ("power,noise\n1,2\n", [], "needs the column 'water'"),
         ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
-        ("1,2,3\n1,2\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1,2,3\n1,1_0,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         (
             "0.1,1,2,3\n",
@@ -226,6 +225,10 @@ MORE = {
     "truth values": "t,wet,label\n0.5,TRUE,a\n1,FALSE,b\n",
     "a column without a name": ",t,label\n0,0.5,a\n1,1.5,b\n",
     "missing values": "t,u,label\n0.5,,a\n1,NA,b\n2,3,b\n",
+    "short lines": "t,u,label\n0.5\n1,2,b\n2,\n",
+    "lines of empty cells": "t,u,label\n0.5,1,a\n,,\n \n1,2,b\n,, \n",
+    "truth values beside decimal commas": "t;wet;label\n0,5;TRUE;a\n1;FALSE;b\n",
+    "truth values and others": "t;wet;label\n0,5;TRUE;a\n1;2,5;b\n",
 }
 
 
