@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEPARATORS = "\t;|,"  # commas may also stand in numbers and names
-_QUOTED = re.compile(rf'((?:^|[{_SEPARATORS}])[ \ufeff]*)"(?:[^"]|"")*"')
-_QUOTE = re.compile(rf'(?:^|[{_SEPARATORS}])[ \ufeff]*"')
+_BLANKS = " \t\r\n"
 _FIRST = 50  # lines that show the form of a table
 
 
@@ -37,7 +36,7 @@ class TableForm(NamedTuple):
     spaced : bool
         Whether blanks follow the separators of the header.
     skipped : int
-        Number of lines before the header: 1 if the first line is ``sep=;``, as Excel reads it.
+        Number of lines up to ``sep=;``, if the first line with a text is this, as Excel reads it.
     names : list of str
         Cells of the header, without blanks at their ends.
     """
@@ -65,8 +64,10 @@ def table_form(lines: Sequence[str]) -> TableForm:
     one. If none does, it is the most frequent one in the header.
     """
     lines = [line.removeprefix("\ufeff") for line in lines]
-    told = re.fullmatch(r'"?sep=(.)"?', lines[0].strip(), re.IGNORECASE) if lines else None
-    lines = lines[1:] if told else lines
+    place, first = next(((i, line) for i, line in enumerate(lines) if line.strip()), (0, ""))
+    told = re.fullmatch(r'"?sep=(.)"?', first.strip(), re.IGNORECASE)
+    skipped = place + 1 if told else 0
+    lines = lines[skipped:]
     header = next((line for line in lines if line.strip()), "")
     if told:
         separator = told[1]
@@ -76,7 +77,7 @@ def table_form(lines: Sequence[str]) -> TableForm:
     spaced = f"{separator} " in header
     rows = csv.reader(lines, delimiter=separator, skipinitialspace=spaced)
     names = [cell.strip() for cell in next((row for row in rows if any(row)), [])]
-    return TableForm(separator, spaced, int(told is not None), names)
+    return TableForm(separator, spaced, skipped, names)
 
 
 def _width(lines: Sequence[str], separator: str) -> int:
@@ -226,7 +227,7 @@ def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, l
             rows = [(lines.line_num, [cell.strip() for cell in row]) for row in lines if any(row)]
     header = [name.lower() for name in form.names]
     check_distinct(repr(os.fspath(path)), header)
-    return header, rows[form.skipped + 1 :]
+    return header, rows[2 if form.skipped else 1 :]
 
 
 def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -260,29 +261,33 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     >>> list(stream_rows(["t;x", "0,5;1,25"]))
     [(1, ['t', 'x']), (2, ['0.5', '1.25'])]
     """
-    numbered = _numbered(lines)
-    first = list(islice(numbered, 2))
-    if first and re.match(r'\ufeff?"?sep=', first[0][1], re.IGNORECASE):
-        first += islice(numbered, 1)
+    numbered = (
+        (i, line.removeprefix("\ufeff") if i == 1 else line) for i, line in enumerate(lines, 1)
+    )
+    first = list(islice(_joined(numbered, _SEPARATORS), 2))
+    if first and re.match('"?sep=', first[0][1], re.IGNORECASE):
+        first += islice(_joined(numbered, _SEPARATORS), 1)
     place = 1
     try:
         form = table_form([line for _, joined in first for line in StringIO(joined)])
-        for place, line in chain(first[form.skipped :], numbered):
-            cells = [cell.strip() for cell in form.cells(line.removeprefix("\ufeff"))]
-            if len(cells) > 1 or any(cells):
+        for place, line in chain(first[form.skipped :], _joined(numbered, form.separator)):
+            cells = [cell.strip() for cell in form.cells(line)]
+            if len(cells) > 1 or line.strip(_BLANKS):
                 yield place, [_point(one) for one in cells] if form.decimal == "," else cells
     except csv.Error as error:
         raise ValueError(f"Line {place} is no line of a table ({error}); correct it.") from error
 
 
-def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Number lines. Lines that a quoted cell spans are joined, and empty lines are left out."""
+def _joined(numbered: Iterable[tuple[int, str]], separators: str) -> Iterator[tuple[int, str]]:
+    """Join lines that a quoted cell spans, and leave out empty lines."""
+    quote = rf'((?:^|[{separators}])[ \ufeff]*)"'
+    quoted, opened = re.compile(rf'{quote}(?:[^"]|"")*+"'), re.compile(quote)
     joined, place = "", 1
-    for i, line in enumerate(lines, 1):
+    for i, line in numbered:
         joined, place = joined + line, place if joined else i
-        if _QUOTE.search(_QUOTED.sub(r"\1", joined)) and len(joined) < csv.field_size_limit():
+        if opened.search(quoted.sub(r"\1x", joined)) and len(joined) < csv.field_size_limit():
             continue
-        if joined.strip("\ufeff\r\n"):
+        if joined.strip("\r\n"):
             yield place, joined
         joined = ""
     if joined:
@@ -328,7 +333,8 @@ def cell_number(cell: str) -> float | None:
 
 def _point(cell: str) -> str:
     """Replace a decimal comma."""
-    return re.sub(r"^([+-]?\d*),((?<=\d,)|\d+)((?:[eE][+-]?\d+)?)$", r"\1.\2\3", str(cell))
+    number = r"\s*([+-]?\d*),((?<=\d,)|\d+)((?:[eE][+-]?\d+)?)\s*"
+    return re.sub(f"^{number}$", r"\1.\2\3", str(cell))
 
 
 def lacks(path: PathLike, column: str, columns: Iterable[Any], remedy: str) -> ValueError:

@@ -36,6 +36,7 @@ def _properties() -> dict[str, Any]:
         test_hostile,
         test_laws,
         test_models,
+        test_tables,
     )
     from tests.adversarial import test_oracles as oracles
     from tests.adversarial.outcome import in_ci
@@ -59,6 +60,7 @@ def _properties() -> dict[str, Any]:
         "overwritten": test_borders.test_arrays_may_be_overwritten,
         "interrupted": test_borders.test_interruptions_are_told,
         "streams": test_borders.test_streams_of_one_buffer,
+        "tables": test_tables.test_files_and_streams_of_changed_tables,
     }
     return {name: test.hypothesis.fuzz_one_input for name, test in tests.items()}
 
