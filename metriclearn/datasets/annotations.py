@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.text_tables import form_of_file, lacks, text_rows
 from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import text
+from metriclearn.running.time_forms import THOUSANDS, number_of
 
 Segment = tuple[float, float, str]
 _TOUCHING = 6e-4  # seconds between segments that touch, as some formats round to ms
@@ -90,16 +89,14 @@ def read_segments(path: PathLike, annotator: str | None = None) -> dict[str, lis
     spellings: dict[str, str] = {}
     decimal = form_of_file(path).decimal
     for (line, row), (recording, *times, label) in zip(rows, table):
-        with suppress(ValueError):
-            start, end = (_number_of_seconds(time, decimal) for time in times)
-            known = recording and (label or not labeled) and len(row) <= len(header)
-            if known and 0 <= start < end < np.inf:
-                tables[spellings.setdefault(text(recording), recording)].append((start, end, label))
-                continue
-        raise ValueError(
-            f"{name!r} needs a recording, 0 <= start < end in seconds (without a comma for each "
-            f"thousand) and a label in every line, got {row} in line {line}."
-        )
+        start, end = (seconds_in(time, decimal) for time in times)
+        known = recording and (label or not labeled) and len(row) <= len(header)
+        if not known or not 0 <= start < end < np.inf:
+            raise ValueError(
+                f"{name!r} needs a recording, 0 <= start < end in seconds (without a comma for "
+                f"each thousand) and a label in every line, got {row} in line {line}."
+            )
+        tables[spellings.setdefault(text(recording), recording)].append((start, end, label))
     return disjoint(path, dict(tables))
 
 
@@ -163,11 +160,10 @@ def of_annotator(
     return used
 
 
-def _number_of_seconds(cell: str, decimal: str) -> float:
-    """Read a number with a decimal point or comma, unless the comma may divide thousands."""
-    if "_" in cell or (decimal == "." and re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?", cell)):
-        raise ValueError(cell)
-    return float(cell.replace(",", "."))
+def seconds_in(cell: str, decimal: str = ",") -> float:
+    """Read a number with a decimal point or comma; NaN if it is none, or divides thousands."""
+    number = None if decimal == "." and THOUSANDS.fullmatch(cell) else number_of(cell)
+    return np.nan if number is None else number
 
 
 def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:

@@ -37,6 +37,7 @@ from .parameters import needs as needs
 from .parameters import text as text
 from .persistence import without_classifiers as without_classifiers
 from .progress import quieten as quieten
+from .progress import share_told as share_told
 from .time_forms import Form as Form
 from .time_forms import formatted as formatted
 from .time_forms import numbers as numbers

@@ -18,6 +18,7 @@ _STAMP = re.compile(
     rf"(?:(?:\s+|T){_CLOCK})?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?",
     re.IGNORECASE,
 )
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # numbers with a comma for each
 _PARTS = re.compile(r"([+-]?)(\d+):(\d\d)([.,]\d+)?")
 _TIME = re.compile(
     r"(?:(-?\d+)\s*days?,?\s*\+?)?(-?)(\d+):(\d\d):(\d\d)([.,]\d+)?\s*([AaPp]\.?[Mm]\.?)?"

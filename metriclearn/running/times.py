@@ -18,13 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
-from metriclearn.running.time_forms import FORMS, Form, duration_of, number_of, numbers
+from metriclearn.running.time_forms import FORMS, THOUSANDS, Form, duration_of, number_of, numbers
 
 _HOLE = 2.0  # a longer step, in medians, is a hole
 _SAMPLE = 20  # texts of a column that choose its form
 _FIRST = 10  # rows of a stream that choose the form and the rate
 _NEAR = 1e-6  # rows
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 _FIELDS = ((0, 60), (0, 60), (0, 24), (1, 32), (1, 13))  # seconds to months
 MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}  # texts, in lower case
 _UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
@@ -304,7 +303,7 @@ def _read(
     texts = [str(value).strip() for value in array.tolist()]
     place.complete(np.array([text.lower() in MISSING for text in texts]))
     commas = [text for text in texts if "," in text]
-    if form is None and commas and all(map(_THOUSANDS.fullmatch, commas)):
+    if form is None and commas and all(map(THOUSANDS.fullmatch, commas)):
         raise ValueError(
             f"{who} has times such as {commas[0]!r}{column_words}; write numbers without a comma "
             "for each thousand, and decimals with a point."

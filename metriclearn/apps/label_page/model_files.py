@@ -15,8 +15,7 @@ from metriclearn.apps.label_page.project import Project, known_segments
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.apps.models import UNKNOWN, model_of
 from metriclearn.apps.web import Refusal
-from metriclearn.running import sentence
-from metriclearn.running.progress import share_told
+from metriclearn.running import sentence, share_told
 
 _ALONE = Lock()  # so that models learn one after the other
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from math import inf, nan
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from metriclearn.datasets.annotations import (
     Segment,
     column_of_annotators,
     of_annotator,
+    seconds_in,
     seconds_text,
     with_boundaries,
 )
@@ -202,21 +203,14 @@ def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_E
     for line, row in rows:
         cells = defaultdict(str, zip(header, row))
         key = cells["observation id"], cells["subject"], cells["behavior"]
-        kind, start = cells[coded].upper(), _number(cells[first])
-        stop = start if kind == "POINT" else _number(cells[last])
+        kind, start = cells[coded].upper(), seconds_in(cells[first])
+        stop = start if kind == "POINT" else seconds_in(cells[last])
         known = all((key[0], cells[wanted], is_paired or kind in ("START", "STOP", "POINT")))
         if not (known and 0 <= start <= stop < inf):
             raise _wrong(path, "an observation, a label, a type and times that increase", line)
-        lengths = (_number(cells[column]) for column in _LENGTHS if column in cells)
+        lengths = (seconds_in(cells[column]) for column in _LENGTHS if column in cells)
         length = next((one for one in lengths if one < inf), 0.0)
         yield _Event(line, key, "" if is_paired else kind, start, stop, cells[wanted], length)
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell.replace(",", "."))
-    except ValueError:
-        return nan
 
 
 def _wrong(path: Path, needed: str, line: int) -> ValueError:
