@@ -70,6 +70,7 @@ def share_done(title: str, total: float, **options: Any) -> Iterator[Callable[[f
         try:
             yield add
         finally:
+            _done.clear()  # what follows is not counted
             _shown.remove(shown)
 
 

@@ -7,7 +7,7 @@ Keyword-only parameters are options.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from math import nan
@@ -288,7 +288,6 @@ def compare(
     rate: Annotated[float | None, "rows per second of CSV files"] = None,
     time: Time = None,
     duplicates: Duplicates = None,
-    ignore: Ignore = None,
     annotator: Annotator = None,
 ) -> None:
     """compare predicted segments with the truth
@@ -303,9 +302,9 @@ def compare(
     """
     from metriclearn.apps.console.labeled_folder import times_of
 
-    times, rate = times_of("compare", truth, None if rate else time, rate, duplicates=duplicates)
-    left_out = [column for column in (time, *(ignore or [])) if column]
-    true = _segments_of(truth, label, rate, left_out, times, annotator)
+    time = None if rate else time
+    times, rate = times_of("compare", truth, time, rate, duplicates=duplicates)
+    true = _segments_of(truth, label, rate, times, annotator)
     pred = datasets.named_as(_segments_of(predicted), true)
     shared = [recording for recording in true if recording in pred]
     if not shared:
@@ -363,7 +362,6 @@ def _segments_of(
     path: Path,
     label: str | None = None,
     rate: float | None = None,
-    ignore: Collection[str] = (),
     times: Mapping[str, running.Times] | None = None,
     annotator: str | None = None,
 ) -> dict[str, list[Segment]]:
@@ -378,13 +376,14 @@ def _segments_of(
     if not path.is_dir():
         return datasets.read_labels(path, label, annotator)
     if rate is not None:
-        data, tables = datasets.load_files(path, label or "label", ignore=ignore), {}
-        for name, names in zip(data.names, data.labels):
-            names = times[name].distinct(names) if times else names
+        tables = {}
+        for file in datasets.sequence_files("compare", path, None, datasets.ENDINGS):
+            _, names, _ = datasets.read_labeled(file, label or "label")
+            names = times[file.stem].distinct(names) if times else names
             cuts = np.append(0, metriclearn.Partition.from_runs(names).change_points)
-            begins = times[name].at(cuts) if times else cuts / rate
+            begins = times[file.stem].at(cuts) if times else cuts / rate
             spans = zip(begins[:-1].tolist(), begins[1:].tolist(), cuts.tolist())
-            tables[name] = [(start, end, str(names[row])) for start, end, row in spans]
+            tables[file.stem] = [(start, end, str(names[row])) for start, end, row in spans]
         return tables
     files = sorted(path.glob("*.segments.csv"))
     if not files:

@@ -117,8 +117,8 @@ def _in_seconds(
 
 def _unknown(data: datasets.LabeledSequences, given: Options, page: PageSettings) -> str | None:
     """Return the label of rows that nobody has labeled."""
-    if given.unknown is not None:
-        return given.unknown or None  # rows without any label are left out by fit
+    if given.unknown:
+        return given.unknown
     names = sorted({str(name) for y in data.labels for name in datasets.runs(y)})
     if page.unknown is not None:
         return page.unknown if page.unknown in names else None
@@ -137,7 +137,7 @@ def times_of(
     folder: Path,
     time: str | None,
     rate: float | None,
-    segments: str = "",
+    segments: str = "segments.csv",
     duplicates: str | None = None,
 ) -> tuple[dict[str, running.Times], float | None]:
     """Read the times of every table in a folder from the column ``time``, and their rate.
@@ -146,7 +146,7 @@ def times_of(
     """
     if time is None:
         return {}, rate
-    files = datasets.sequence_files(who, folder, None, datasets.ENDINGS if segments else [".csv"])
+    files = datasets.sequence_files(who, folder, None, datasets.ENDINGS)
     times = {
         file.stem: datasets.file_times(file, time, duplicates=duplicates)
         for file in files

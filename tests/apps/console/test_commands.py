@@ -630,9 +630,8 @@ def test_fit_measures_in_the_unit_of_the_segments(tmp_path: Path, console: Conso
 def test_compare_folders(tmp_path: Path, console: Console) -> None:
     """CSV files with a column of labels, and what the command segment wrote for them."""
     for name in ("a", "b"):
-        pd.DataFrame({"x": range(6), "who": list("xxyyyx")}).to_csv(
-            tmp_path / f"{name}.csv", index=False
-        )
+        table = pd.DataFrame({"x": range(6), "operator": "Ann", "who": list("xxyyyx")})
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
     found = tmp_path / "found"
     found.mkdir()
     console.assert_refused("holds no tables NAME.segments.csv", "compare", tmp_path, found)
@@ -641,7 +640,9 @@ def test_compare_folders(tmp_path: Path, console: Console) -> None:
     for name, end in (("a", 1.0), ("b", 2.0)):
         spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
         save_segments({name: spans}, found / f"{name}.segments.csv")
-    shown = console("compare", tmp_path, found, "--label", "who", "--rate", "2").out
+    told = console("compare", tmp_path, found, "--label", "who", "--rate", "2")
+    assert told.err == ""  # only labels are read
+    shown = told.out
     first, second = (line.split() for line in shown.splitlines()[1:3])
     assert first == ["a", "0.00", "2.00", "1.00", "1.00", "1.00", "100.0%", *["1.00"] * 4]
     assert second[0] == "b"

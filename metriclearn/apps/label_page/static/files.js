@@ -49,8 +49,7 @@ export async function download(link) {
     let answer = await ask(href);
     while (answer.status === 202) {
       const { revision, seconds, done } = await answer.json();
-      const part = done === "100%" ? "combining what was learned" : done;
-      tell(`Learning, ${[part, `${seconds} s`].filter(Boolean).join(", ")}. The file comes when this is done.`);
+      tell(`Learning, ${[done, `${seconds} s`].filter(Boolean).join(", ")}. The file comes when this is done.`);
       answer = await ask(`${href}?revision=${revision}`);
     }
     if (!answer.ok) throw new Error((await answer.json()).error);
