@@ -199,14 +199,20 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
 
 def _check_widths(path: PathLike, form: TableForm) -> None:
     """Refuse a table with a row that is longer than the first one."""
+    if line := next((line for line, row in _rows_of(path, form) if len(row) > len(form.names)), 0):
+        raise ValueError(
+            f"{os.fspath(path)!r} needs names of columns in its first line and no row that is "
+            f"longer, but line {line} is; remove lines above the names and separators at the ends "
+            "of rows."
+        )
+
+
+def _rows_of(path: PathLike, form: TableForm) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the line and the cells of every row."""
     with open(path, encoding="utf-8-sig", newline="") as stream:
         lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
-        if line := next((lines.line_num for row in lines if len(row) > len(form.names)), None):
-            raise ValueError(
-                f"{os.fspath(path)!r} needs names of columns in its first line and no row that is "
-                f"longer, but line {line} is; remove lines above the names and separators at the "
-                "ends of rows."
-            )
+        for row in lines:
+            yield lines.line_num, [cell.strip() for cell in row]
 
 
 def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -222,9 +228,7 @@ def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, l
     """
     with reading(path, needed, csv.Error):
         form = form_of_file(path)
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            lines = csv.reader(stream, delimiter=form.separator, skipinitialspace=form.spaced)
-            rows = [(lines.line_num, [cell.strip() for cell in row]) for row in lines if any(row)]
+        rows = [(line, row) for line, row in _rows_of(path, form) if any(row)]
     header = [name.lower() for name in form.names]
     check_distinct(repr(os.fspath(path)), header)
     return header, rows[2 if form.skipped else 1 :]

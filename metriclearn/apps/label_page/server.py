@@ -572,7 +572,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             while not server.started:
                 time.sleep(0.05)
             try:
-                _check(page, address)
+                _check(address)
             finally:
                 server.should_exit = True
                 serving.join()  # wait for the server before its socket is closed
@@ -614,7 +614,7 @@ def _listening(port: int | None, last: int) -> socket.socket:
     return listening
 
 
-def _check(page: Page, address: str) -> None:
+def _check(address: str) -> None:
     """Request everything that a page requests, and print a report. Write no file."""
 
     def ask(path: str) -> bytes:

@@ -52,8 +52,6 @@ class Interface:
         The labels, and the columns of a time series. For an Audio, ``channels`` is empty.
     time_column, time_format : str or None
         Column of the times, and their format.
-    separator : str
-        Separator of the columns in tables.
     """
 
     from_name: str
@@ -64,7 +62,6 @@ class Interface:
     channels: tuple[str, ...] = ()
     time_column: str | None = None
     time_format: str | None = None
-    separator: str = ","
 
     @classmethod
     def read(cls, config: str) -> Self:
@@ -94,7 +91,6 @@ class Interface:
                         tuple(str(channel.get("column")) for channel in one.iter("Channel")),
                         one.get("timeColumn"),
                         one.get("timeFormat"),
-                        one.get("sep", ","),
                     )
         raise ValueError(
             "The labeling configuration needs TimeSeriesLabels of a TimeSeries, or Labels of an "
