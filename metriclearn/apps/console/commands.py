@@ -300,10 +300,11 @@ def compare(
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
       metriclearn compare machines found --label state --rate 2
     """
-    from metriclearn.apps.console.labeled_folder import times_of
+    times: dict[str, running.Times] = {}
+    if time is not None and rate is None:
+        from metriclearn.apps.console.labeled_folder import times_of
 
-    time = None if rate else time
-    times, rate = times_of("compare", truth, time, rate, duplicates=duplicates)
+        times, rate = times_of("compare", truth, time, rate, duplicates=duplicates)
     true = _segments_of(truth, label, rate, times, annotator)
     pred = datasets.named_as(_segments_of(predicted), true)
     shared = [recording for recording in true if recording in pred]
