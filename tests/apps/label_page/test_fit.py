@@ -130,7 +130,7 @@ def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path)
         lines = [f"{i / RATE + (100 if i >= 250 else 0):.1f},{row}" for i, row in enumerate(rows)]
         lines[100:100] = [lines[99]] * 7
         path.write_text("\n".join(["t,x,y,z", *lines]))
-    with pytest.warns(UserWarning, match="metriclearn segment gives the times of the column"):
+    with pytest.warns(UserWarning, match="The page leaves holes out, also from the seconds"):
         page = open_page(folder, time="t", duplicates="first")
     assert [len(one.features) for one in page.recordings.values()] == [600, 600]
     given = {name: read_annotations(annotations(8), SECONDS) for name in ("one", "two")}
