@@ -14,7 +14,15 @@ from metriclearn.estimators.reading.labels import read_groups, read_labeled, rea
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import OPTIONAL_LIST, Of, OneOf, Real, Whole, shown
+from metriclearn.running.parameters import (
+    OPTIONAL_LIST,
+    Of,
+    OneOf,
+    Real,
+    Whole,
+    check_parameters,
+    shown,
+)
 from metriclearn.views.gaps import Labels
 from metriclearn.views.plain import FittedViews, leaves_out, reads_missing
 from metriclearn.views.posteriors import Posteriors
@@ -108,8 +116,8 @@ class Viterbi(MahalanobisSegmenter):
         views: FittedViews | None = None,
     ) -> Self:
         """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
-        who = type(self).__name__
-        missing = reads_missing(self.view)
+        check_parameters(self)
+        who, missing = type(self).__name__, reads_missing(self.view)
         read = read_labeled(self, X, y, segments=True, partial=True, missing=missing)
         fitted, data, truths = read
         given = None if self.classes is None else _sorted(who, self.classes)
