@@ -29,12 +29,21 @@ def export_onnx(learner: Any, path: str | os.PathLike[str]) -> Path:
     path : path
         The file.
 
+    Returns
+    -------
+    Path
+        The path of the file.
+
     Raises
     ------
     ImportError
         If onnxscript is missing.
     ValueError
         If the learner has another view.
+
+    See Also
+    --------
+    Encoder : the view with the network.
 
     Examples
     --------

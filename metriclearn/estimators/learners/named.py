@@ -65,7 +65,7 @@ class NamedSegmentLearner(ChangePointMetricLearner):
     Parameters
     ----------
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
-oracle, alternation, callbacks, n_jobs, executor, verbose, view
+oracle, retune, alternation, callbacks, n_jobs, executor, verbose, view
         As for :class:`~metriclearn.ChangePointMetricLearner`; the penalty cannot be a
         ``FeaturePenalty``.
     emissions : view
