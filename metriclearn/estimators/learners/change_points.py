@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from metriclearn.estimators.learners.alternation import Piece
-from metriclearn.estimators.learners.large_margin import (
-    REGULARIZER,
-    LargeMarginLearner,
-    Learned,
-)
+from metriclearn.estimators.learners.large_margin import REGULARIZER, LargeMarginLearner
 from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import read_data_sets
@@ -204,16 +200,13 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             **{name: getattr(self, name) for name in shared},
         )
 
-    def solved(self, statement: Statement) -> tuple[Self, Learned]:
-        """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
-        fitted, learned = super().solved(statement)
-        score, training = learned.score, statement.training
+    def final(self, score: SegmentScore, training: Training) -> SegmentScore:
+        """Return the score with which to predict: with ``retune``, one of another penalty."""
         if not self.retune or score.penalty is None or not score.has_choice:
-            return fitted, learned
+            return score
         forms = self.training_forms(score, training)
         penalty, _ = best_penalty(forms, training.truths, min_size=self.min_size)
-        tuned = learned._replace(score=score.at(penalty))
-        return fitted.with_score(fitted.score_.at(penalty)), tuned
+        return score.at(penalty)
 
     def training_forms(self, score: SegmentScore, training: Training) -> list[Any]:
         """Return the forms of the training rows, for which ``retune`` searches a penalty."""

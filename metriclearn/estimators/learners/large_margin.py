@@ -210,6 +210,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """Return the regularizer. A subclass may scale it by training data."""
         return self.regularizer
 
+    def final(self, score: Any, training: Training) -> Any:
+        """Return the score with which to predict. A subclass may tune its penalty."""
+        return score
+
     def solved(self, statement: Statement) -> tuple[Self, Learned]:
         """Solve a problem. Returns a fitted copy, and the result with the cuts of the solver."""
         fitted = copy.copy(self)
@@ -232,6 +236,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
             )
             watched = replace(statement, problem=problem)
             learned = solve(task, watched, self.solver, self.alternation)
+        learned = learned._replace(score=self.final(learned.score, training))
         fitted = estimator(learned.score)
         fitted.__dict__.update(learned.attributes)
         return fitted, learned
