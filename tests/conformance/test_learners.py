@@ -69,6 +69,8 @@ def contents(value: Any) -> Any:
         return [type(value).__name__, held]
     if isinstance(value, partial):  # which never equals its copy
         return [value.func, contents(value.args), value.keywords]
+    if hasattr(value, "state_dict"):  # a network
+        return [repr(value), {key: one.numpy() for key, one in value.state_dict().items()}]
     if isinstance(value, (list, tuple)):
         return [contents(item) for item in value]
     return value
