@@ -17,6 +17,7 @@ from metriclearn.datasets import load_example, make_change_points
 
 COMMITTED = Path(CONFIGS).parent / "docs" / "results"
 Row = dict[str, Any]
+_SAME = "n_folds", "seed", "min_size", "dataset", "tiny"  # settings of all rows of a table
 KEY = "default"  # field of results.json
 FEW = "few labels"  # the data set that concerns only experiments with few labels
 _TOLERANCE = 0.02  # rounding differs between machines, and with it some boundary
@@ -31,21 +32,38 @@ def kept_methods(config: Any, entries: str) -> list[str]:
         If ``refit`` names a method that the configuration does not have.
     """
     named = {key: one for key, one in config[entries].items() if one}
-    again = config.get("refit") or list(named)
+    again = asked_for(config) or list(named)
     if unknown := sorted(set(again) - set(named)):
         raise ValueError(f"refit={unknown} needs names of methods: {', '.join(named)}; correct it.")
     return [one.name for key, one in named.items() if key not in again]
+
+
+def asked_for(config: Any) -> list[str]:
+    """Return the names of the methods that are to be fitted; none means all."""
+    names = config.get("refit") or []
+    return [names] if isinstance(names, str) else list(names)
 
 
 def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, Any]:
     """Add the rows that are kept to the results of a run with ``refit``.
 
     Rows that are chosen among all methods are kept, too, as this run has only some of them.
+
+    Raises
+    ------
+    ValueError
+        If the earlier run had other folds, seeds or segments.
     """
-    if not config.get("refit"):
+    if not (again := asked_for(config)):
         return results
     before, kept = read_results(COMMITTED / f"{config.name}.json"), kept_methods(config, entries)
-    fitted = [one.name for key, one in config[entries].items() if one and key in config.refit]
+    now = results["config"]
+    if other := [key for key in _SAME if before["config"].get(key) != now.get(key)]:
+        raise ValueError(
+            f"refit= needs the settings of the committed results, got other values of "
+            f"{', '.join(other)}; leave them as they are, or fit all methods."
+        )
+    fitted = [one.name for key, one in config[entries].items() if one and key in again]
     derived = [name for name in (OURS, ONE) if name not in fitted]
     run = units_of(results)
     merged = renewed(before, results, [*kept, *derived])
@@ -55,9 +73,11 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     told += [f"all rows of {', '.join(others)}"] if others else []
     sentence = f"Of an earlier run with the same data, groups and folds: {' and '.join(told)}."
     merged["protocol"] = f"{results['protocol']} {sentence}" if told else results["protocol"]
-    for field in ("sequences", KEY):
-        if field in before and (others or (field == KEY and OURS in derived)):
-            merged[field] = before[field]
+    if others and "sequences" in before:
+        merged["sequences"] = before["sequences"]
+    if others or OURS not in fitted:  # rows of ours are as old as they were
+        merged.pop(KEY, None)
+        merged |= {KEY: before[KEY]} if KEY in before else {}
     return merged
 
 
@@ -78,15 +98,12 @@ def rows_of(
 def renewed(
     before: Mapping[str, Any], new: Mapping[str, Any], keep: Collection[str]
 ) -> dict[str, Any]:
-    """Put new rows in the place of earlier ones, but for the methods ``keep``. Other methods keep
-    their rows of the same test units. Tables that have no new rows keep theirs if no test unit of
-    another table has changed."""
+    """Put new rows beside earlier ones of the methods ``keep`` with the same test units. Tables
+    that have no new rows keep theirs if no test unit of a table that both have is new."""
     rows = [row for row in new["rows"] if row["method"] not in keep]
-    fitted = {(row["table"], row["method"]) for row in rows}
-    units, earlier_units = units_of(new), units_of(before)
-    every = {row["method"] for row in before["rows"]}
-    rows += [r for r in rows_of(before, new, every) if (r["table"], r["method"]) not in fitted]
-    if all(earlier_units.get(table) == names for table, names in units.items()):
+    rows += rows_of(before, new, keep)
+    units, earlier = units_of(new), units_of(before)
+    if all(earlier.get(table, names) == names for table, names in units.items()):
         rows += [row for row in before["rows"] if row["table"] not in units]
     used = {(row["table"], row["measure"]) for row in rows}
     tables = {(one["name"], one["measure"]): one for one in [*before["tables"], *new["tables"]]}

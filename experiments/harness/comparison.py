@@ -161,10 +161,13 @@ class Comparison(Procedure):
         places = np.split(np.arange(stops[-1]), stops[:-1])
         return Segmenter.of_models(members, sequences, labels, places, names=named)
 
+    def _entries(self) -> list[Any]:
+        """Return the methods of the configuration, those that are not fitted again, too."""
+        return list(filter(None, (self.config.get(self.entries) or {}).values()))
+
     def default(self) -> dict[str, Any]:
         """Return what the default does on small data sets, if the row "ours" is the default."""
-        entries = filter(None, (self.config.get(self.entries) or {}).values())
-        mine = [one.estimator for one in entries if one.name == OURS]
+        mine = [one.estimator for one in self._entries() if one.name == OURS]
         plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
         if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
             return {}
@@ -192,8 +195,9 @@ class Comparison(Procedure):
             "unseen": (self.config.dataset or {}).get("test_root") is not None,
             "model": mine.choices["estimated"].method or mine.name,
             "members": [o.name for o in first if o.method.options.get("member", False)],
-            "is_default": any(o.name == OURS and o.method.estimator for o in first),
-            "has_one": any(o.name == ONE for o in first) or bool(self.config.get("refit")),
+            "is_default": any(one.name == OURS for one in self._entries()),
+            "has_one": any(o.name == ONE for o in first),
+            "row": mine.name,
         }
         encoded = encoder_of(mine.models["estimated"]) is not None  # its features have no names
         artifacts = Artifacts(
@@ -454,7 +458,7 @@ def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     if chosen:
         return chosen[0]
     some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
-    return min(some, key=lambda outcome: outcome.held_out())
+    return min(some, key=lambda outcome: outcome.held_out()) if some else outcomes[0]
 
 
 def _typical_strips(

@@ -294,7 +294,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         if (names := self._names_of(data.arrays[0], found)) is None:
             return [(start, end, "") for start, end in pairwise(cuts)]
         segments: list[Segment] = []
-        for start, end, name in zip(cuts[:-1], cuts[1:], names.astype(str).tolist()):
+        for start, end, name in zip(cuts[:-1], cuts[1:], map(str, names)):
             if segments and segments[-1][2] == name and not self.divides_equal_:
                 start = segments.pop()[0]
             segments.append((start, end, name))

@@ -71,7 +71,7 @@ from metriclearn.running.parameters import (
     check_parameters,
 )
 from metriclearn.views.columns import note_constant
-from metriclearn.views.plain import leaves_out
+from metriclearn.views.plain import leaves_out, says
 from metriclearn.views.windows import typical_length
 
 _FAMILIES = families_of(
@@ -336,7 +336,7 @@ class Segmenter(AgreementSegmenter):
     def _read(self, X: Any, y: Any, groups: Any) -> Given:
         """Read recordings, labels and groups, and apply the view before all members."""
         who = type(self).__name__
-        missing = self.view is None or self.view.missing
+        missing = self.view is None or says(self.view, "missing")
         X = read_files(who, X, self.extractor)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
@@ -563,6 +563,6 @@ class Segmenter(AgreementSegmenter):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.view is None or self.view.missing
+        tags.input_tags.allow_nan = self.view is None or says(self.view, "missing")
         tags.target_tags.required = True
         return tags

@@ -202,10 +202,19 @@ def _read(path: str | os.PathLike[str], classifier: Callable[[np.ndarray], Any])
         return _decode({kind: content}, _Parts(arrays, [], {}, classifier))
     except ImportError:
         raise
+    except _UnknownClass as unknown:
+        raise ValueError(
+            f"metriclearn.load found {unknown} in {path}, which a model file cannot hold, or not "
+            "any more; fit the model again."
+        ) from unknown
     except Exception as error:
         raise ValueError(
             f"metriclearn.load found incomplete contents in {path}; save the model again."
         ) from error
+
+
+class _UnknownClass(ValueError):
+    """A model file names a class that is none of metriclearn's estimators and records."""
 
 
 class _Parts(NamedTuple):
@@ -349,7 +358,7 @@ def _class_at(path: str, kind: str) -> type:
         module = import_module(home) if home.startswith("metriclearn.") else None
     except ModuleNotFoundError as error:
         if str(error.name).startswith("metriclearn"):
-            raise ValueError(f"there is no module {home}") from error
+            raise _UnknownClass(path) from error
         raise ImportError(
             f"metriclearn.load needs the package {error.name} for {name}; install it."
         ) from error
@@ -357,7 +366,7 @@ def _class_at(path: str, kind: str) -> type:
     known = isinstance(cls, type)
     estimator = known and issubclass(cls, BaseEstimator)
     if not (estimator if kind == "object" else known and _is_record(cls) and not estimator):
-        raise ValueError(f"metriclearn has no {path} that a model file can hold")
+        raise _UnknownClass(path)
     return cls
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Each, Of, check_parameters, real_array, shown
-from metriclearn.views.plain import is_one
+from metriclearn.views.plain import is_one, says
 
 Views = Annotated[
     Sequence[Any], Each(Of("fit_transform", "OwnScale()"), "a list of {name}", least=1)
@@ -32,12 +32,12 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
     @property
     def held_out(self) -> bool:
         """Whether the rows of a recording are to come from a view fitted without its group."""
-        return any(view.held_out for view in self.views)
+        return any(says(view, "held_out") for view in self.views)
 
     @property
     def keeps_all(self) -> bool:
         """Whether there is a row for every row of a recording."""
-        return all(view.keeps_all for view in self.views)
+        return all(says(view, "keeps_all") for view in self.views)
 
     @property
     def n_features_in_(self) -> int:
@@ -152,12 +152,12 @@ class Chain(_Composed):
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
-        return self.views[0].missing
+        return says(self.views[0], "missing")
 
     @property
     def running(self) -> bool:
         """Whether rows are running sums: those of the last view."""
-        return self.views[-1].running
+        return says(self.views[-1], "running")
 
     @property
     def reach(self) -> tuple[int, int] | None:
@@ -165,7 +165,7 @@ class Chain(_Composed):
         running sums of another."""
         *first, last = getattr(self, "views_", self.views)
         reaches = [view.reach for view in (*first, last)]
-        if None in reaches or any(view.running for view in first):
+        if None in reaches or any(says(view, "running") for view in first):
             return None
         return sum(r[0] for r in reaches), sum(r[1] for r in reaches)
 
@@ -187,7 +187,7 @@ class Chain(_Composed):
             _check_gaps(gaps, view)
             rows = view.fit_transform(X, y, groups)
             _check_gaps(gaps, view, fitted=True)
-            if not view.keeps_all:
+            if not says(view, "keeps_all"):
                 gaps, kept = view, view.kept(X)
                 y = None if y is None else y.at(kept)
             X = rows
@@ -199,7 +199,7 @@ class Chain(_Composed):
     def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
         kept = [np.arange(len(one)) for one in X]
         for view in self.views_:
-            if not view.keeps_all:
+            if not says(view, "keeps_all"):
                 kept = [before[now] for before, now in zip(kept, view.kept(X))]
             X = view.transform(X)
         return kept
@@ -243,19 +243,19 @@ class Union(_Composed):
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
-        return all(view.missing for view in self.views)
+        return all(says(view, "missing") for view in self.views)
 
     @property
     def running(self) -> bool:
         """Whether rows are running sums: if those of all views are."""
-        return all(view.running for view in self.views)
+        return all(says(view, "running") for view in self.views)
 
     @property
     def reach(self) -> tuple[int, int] | None:
         """The largest reach of the views; None if that of one is None, or if only some are running
         sums."""
         reaches = [view.reach for view in getattr(self, "views_", self.views)]
-        mixed = len({view.running for view in self.views}) > 1
+        mixed = len({says(view, "running") for view in self.views}) > 1
         if None in reaches or mixed:
             return None
         return max(r[0] for r in reaches), max(r[1] for r in reaches)
@@ -290,7 +290,7 @@ def _check_gaps(gaps: Any, view: Any, *, fitted: bool = False) -> None:
 def _kept_by(views: list[Any], X: list[Any]) -> list[list[NDArray[np.int64]]]:
     """Return the numbers of the rows that each view keeps of every recording."""
     whole = [np.arange(len(one)) for one in X]
-    return [whole if view.keeps_all else view.kept(X) for view in views]
+    return [whole if says(view, "keeps_all") else view.kept(X) for view in views]
 
 
 def _side_by_side(views: list[Any], X: list[Any], rows: list[list[NDArray]]) -> list[NDArray]:

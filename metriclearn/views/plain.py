@@ -45,7 +45,7 @@ class StatelessTransformer(  # type: ignore[call-arg]
 class View(Protocol):
     """Turns rows into rows. ``X`` is a list of recordings, (T_i, P) arrays.
 
-    A view says by ``missing`` whether it reads recordings with NaN, by ``keeps_all`` whether it
+    A view may say by ``missing`` whether it reads recordings with NaN, by ``keeps_all`` whether it
     keeps all rows, by ``running`` whether its rows are running sums, and by ``held_out`` whether
     training rows must come from a view fitted without the group of the recording. A view that
     leaves rows out also has ``kept(X)``, the numbers of the rows that it keeps. A linear view has
@@ -214,14 +214,19 @@ def fit_view(view: Any, X: list[NDArray], y: Labels | None, groups: Any) -> tupl
     return fitted, fitted.fit_transform(X, y, groups)
 
 
+def says(view: Any, what: str) -> bool:
+    """Return what a view says of itself, or what :class:`PlainView` says if it does not."""
+    return bool(getattr(view, what, getattr(PlainView, what)))
+
+
 def reads_missing(view: Any) -> bool:
     """Tell whether recordings may contain NaN behind a view, which may be None."""
-    return view is not None and view.missing
+    return view is not None and says(view, "missing")
 
 
 def leaves_out(view: Any) -> bool:
     """Tell whether a view leaves rows out; it may be None."""
-    return view is not None and not view.keeps_all
+    return view is not None and not says(view, "keeps_all")
 
 
 def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> NDArray:

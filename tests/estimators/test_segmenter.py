@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.tree import DecisionTreeClassifier
@@ -710,3 +710,41 @@ def test_segments_of_a_frame_have_the_times_of_its_index(zone: str | None) -> No
     with pytest.raises(ValueError, match="has 1 rows per second, but the model needs 20"):
         timed.segments(slow)
     assert plain.segments(slow) == plain.segments(X[0])
+
+
+class Doubled(BaseEstimator):
+    """A view with the methods of the protocol alone."""
+
+    reach = (0, 0)
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return [2.0 * np.asarray(x) for x in X]
+
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        return self.transform(X)
+
+
+def test_a_view_needs_only_the_methods_of_the_protocol() -> None:
+    X, y = named_recordings(4, 0)
+    plain = ml.ChangePointMetricLearner(verbose=False)
+    alone = ml.ChangePointMetricLearner(view=Doubled(), verbose=False)
+    wanted = plain.fit(X, y).predict_change_points(X[0]).tolist()
+    assert alone.fit(X, y).predict_change_points(X[0]).tolist() == wanted
+    answers = [
+        ml.Segmenter({"one": [learner]}, view=view, n_folds=2, verbose=False)
+        .fit(X, y)
+        .predict(X[0])
+        for learner, view in ((plain, None), (plain, Doubled()), (alone, None))
+    ]
+    assert answers[0].tolist() == answers[1].tolist() == answers[2].tolist()
+
+
+def test_segments_have_names_that_are_tuples() -> None:
+    X, y = named_recordings(4, 0)
+    pairs = [[(name, 1) for name in one.tolist()] for one in y]
+    members = {"names": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(0))]}
+    segmenter = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, pairs)
+    assert {name for *_, name in segmenter.segments(X[0])} <= {str(one) for one in pairs[0]}

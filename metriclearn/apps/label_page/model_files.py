@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
+import joblib
+
 from metriclearn import Segmenter, datasets
 from metriclearn.apps.label_page.project import Project, known_segments
 from metriclearn.apps.label_page.signals import Recording
@@ -28,6 +30,8 @@ class ModelFile:
     ----------
     revision : int
         The revision of the labels.
+    labels : str
+        A hash of the labels, which may be edited by hand without a new revision.
     content : bytes or None
         The file.
     problem : str
@@ -35,6 +39,7 @@ class ModelFile:
     """
 
     revision: int
+    labels: str = ""
     content: bytes | None = None
     problem: str = ""
     is_turn: bool = False
@@ -49,9 +54,12 @@ class ModelFile:
                 path = Path(folder) / "learned.model"
                 model().save(path)
                 self.content = path.read_bytes()
-        except Exception as error:
+        except BaseException as error:
             self.problem = sentence(error) or f"Learning failed: {type(error).__name__}."
-        self.ended.set()
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self.ended.set()
 
     def as_json(self) -> dict[str, Any]:
         """Tell how far the learning is."""
@@ -95,9 +103,10 @@ class ModelFiles:
             latest = self._latest.get(kind)
             if latest is not None and latest.revision == revision:
                 return latest
-            is_new = latest is not None and latest.revision == self.project.revision
+            now = self.project.revision, joblib.hash(dict(self.project.annotations))
+            is_new = latest is not None and (latest.revision, latest.labels) == now
             if latest is None or not is_new or latest.problem:
-                latest = ModelFile(self.project.revision)
+                latest = ModelFile(*now)
                 model = self._model(one)
                 Thread(target=latest.learn, args=(model,), daemon=True).start()
                 self._latest[kind] = latest

@@ -48,7 +48,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, leaves_out
+from metriclearn.views.plain import FittedViews, leaves_out, says
 
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
@@ -303,7 +303,7 @@ def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Train
     """Fit a copy of a view, and return the training data with the rows that the view computes."""
     arrays = list(training.data.arrays)
     fitted, rows = training.fit_view(view, arrays, labels, training.groups)
-    if not fitted.keeps_all:
+    if not says(fitted, "keeps_all"):
         labels = labels.at(fitted.kept(arrays))
     data = DataSets(rows, training.data.single, None)
     truths = task.truths(labels)

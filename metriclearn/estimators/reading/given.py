@@ -26,7 +26,7 @@ from metriclearn.problem.regions import Region
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 from metriclearn.views.gaps import Labels, LeaveOut
-from metriclearn.views.plain import fit_view
+from metriclearn.views.plain import fit_view, says
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
 
@@ -107,7 +107,7 @@ class Given(NamedTuple):
         arrays = list(self.data.arrays)
         fitted, rows = fit_view(view, arrays, None, self.groups)  # no labels leak
         seen = self._replace(data=DataSets(rows, False, None))
-        if fitted.keeps_all:
+        if says(fitted, "keeps_all"):
             return fitted, seen
         kept = fitted.kept(arrays)
         if self.codes is None:

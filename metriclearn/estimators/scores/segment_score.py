@@ -27,7 +27,7 @@ from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.problem.partition import Partition
 from metriclearn.views.chain import Chain
 from metriclearn.views.gaps import placed
-from metriclearn.views.plain import leaves_out, rows_of
+from metriclearn.views.plain import leaves_out, rows_of, says
 
 Form = LowRankForm | ChargedForm
 
@@ -273,7 +273,7 @@ class SegmentScore:
             return f"ChangePoints() or None as oracle for a stream, got {self.oracle!r}."
         if self.names is not None and self.names.transitions is not None:
             return "transitions=False for a stream, as its search has no state for each name."
-        if self.view is not None and (self.view.reach is None or not self.view.keeps_all):
+        if self.view is not None and (self.view.reach is None or not says(self.view, "keeps_all")):
             known = "a view that keeps all rows and reads a known number of neighbors for a stream"
             return f"{known}, got {self.view!r}."
         for part in (self.names, self.boundaries):

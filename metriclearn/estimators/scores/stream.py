@@ -35,7 +35,7 @@ from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters, real_array
-from metriclearn.views.plain import reads_missing
+from metriclearn.views.plain import reads_missing, says
 
 _LARGEST = 1e120  # its square can still be added many times
 _BLOCK = 4096  # rows at a time, so that a large chunk needs no more memory than small ones
@@ -330,7 +330,7 @@ class SegmenterStream(ComponentParameters):
                 self.recent_ = recent.copy()
             return recent[:0], None, None
         features = score.rows(recent)
-        if score.view is not None and score.view.running:
+        if score.view is not None and says(score.view, "running"):
             # The sum goes on where it was at the last sample that was read.
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.estimators.reading.given import Given
+from metriclearn.views.plain import says
 
 
 class Member(NamedTuple):
@@ -148,7 +149,7 @@ class PartViews:
         places = self._places[k]
         if self.view is None:
             return [self.arrays[i] for i in places]
-        if self.view.held_out and self.parts.left_out:
+        if says(self.view, "held_out") and self.parts.left_out:
             rows = {
                 int(i): one
                 for j, some in enumerate(self.parts.left_out)
@@ -177,7 +178,7 @@ class PartViews:
         """
         j = k
         if k == len(self.parts.left_out) or i not in self.parts.left_out[k]:
-            if not self.view.held_out:
+            if not says(self.view, "held_out"):
                 return None
             j = next(j for j, some in enumerate(self.parts.left_out) if i in some)
         return self.left_out(j)[self.parts.left_out[j].tolist().index(i)]
@@ -190,7 +191,7 @@ class PartViews:
 
     def forget_rows(self) -> None:
         """Give back the memory of rows that can be computed again in little time."""
-        if self.view is None or not self.view.held_out:
+        if self.view is None or not says(self.view, "held_out"):
             self._left_out.clear()
 
     def forget(self, k: int) -> None:

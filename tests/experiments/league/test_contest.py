@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.command_line import CONFIGS, configuration
-from experiments.harness.committed import KEY
+from experiments.harness.committed import KEY, renewed
 from experiments.harness.results import read_results
 from experiments.league.contest import League, pools, set_cases
 from experiments.league.contestants import (
@@ -473,3 +473,31 @@ def test_planned_comparisons_count_large_sets_and_are_corrected_for_each_other()
     assert windows == "| windows, extra trees, Viterbi | 0 of 6 | 6 | 2.00 | 0.094 |"
     assert network == "| MS-TCN | 7 of 7 | 6 | 0.50 | 0.094 |"  # 2 · .5^6, times three
     assert rivals == "| compromise of rivals | 0 of 0 | 0 | – | 1 |"
+
+
+def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:
+    def result(*rows: tuple[str, str, list[str]]) -> dict[str, Any]:
+        found = [
+            {"table": table, "method": method, "measure": "partition_loss", "units": units}
+            for table, method, units in rows
+        ]
+        tables = [{"name": name, "measure": "partition_loss"} for name in {row[0] for row in rows}]
+        return {"rows": found, "tables": tables}
+
+    def pairs(results: dict[str, Any]) -> set[tuple[str, str]]:
+        return {(row["table"], row["method"]) for row in results["rows"]}
+
+    before = result(("a", "old", ["1"]), ("a", "asked for", ["1"]), ("b", "old", ["2"]))
+    new = result(("a", "fitted", ["1"]))
+    assert pairs(renewed(before, new, ["old"])) == {("a", "old"), ("a", "fitted"), ("b", "old")}
+    another = result(("c", "fitted", ["3"]))  # a set that was not there
+    assert pairs(renewed(before, another, ["old"])) == {*pairs(before), ("c", "fitted")}
+    changed = result(("a", "fitted", ["4"]))
+    assert pairs(renewed(before, changed, ["old"])) == {("a", "fitted")}
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_rows_of_other_folds_are_not_kept(tmp_path: Path) -> None:
+    options = ("only=routines", "refit=one_segment", "n_folds=2", "pictures=false")
+    with pytest.raises(ValueError, match=r"needs the settings of the committed .* of n_folds; "):
+        results_of(tmp_path, "experiment=league", *options)
