@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn import Partition
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running import note, optional
 
@@ -66,7 +65,6 @@ class MetricSegmenter(BaseSegmenter):
         self.segmenter_ = fit_segmenter(self, [X], labelings)
         return self
 
-    def _predict(self, X: NDArray) -> NDArray[np.int64]:
-        """Segment number of every time point, (T,)."""
-        ends = self.segmenter_.predict_change_points(X)
-        return Partition.from_change_points(ends).labels
+    def _predict(self, X: NDArray) -> NDArray:
+        """Name of every time point, (T,), or the number of its segment if labels are no names."""
+        return self.segmenter_.predict(X)
