@@ -29,12 +29,15 @@ def kept_methods(config: Any, entries: str) -> list[str]:
     Raises
     ------
     ValueError
-        If ``refit`` names a method that the configuration does not have.
+        If ``refit`` names a method that the configuration does not have, or if the settings are not
+        those of the committed results.
     """
     named = {key: one for key, one in config[entries].items() if one}
     again = asked_for(config) or list(named)
     if unknown := sorted(set(again) - set(named)):
         raise ValueError(f"refit={unknown} needs names of methods: {', '.join(named)}; correct it.")
+    if asked_for(config):
+        committed(config)
     return [one.name for key, one in named.items() if key not in again]
 
 
@@ -44,25 +47,25 @@ def asked_for(config: Any) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, Any]:
-    """Add the rows that are kept to the results of a run with ``refit``.
-
-    Rows that are chosen among all methods are kept, too, as this run has only some of them.
-
-    Raises
-    ------
-    ValueError
-        If the earlier run had other folds, seeds or segments.
-    """
-    if not (again := asked_for(config)):
-        return results
-    before, kept = read_results(COMMITTED / f"{config.name}.json"), kept_methods(config, entries)
-    now = results["config"]
-    if other := [key for key in _SAME if before["config"].get(key) != now.get(key)]:
+def committed(config: Any) -> dict[str, Any]:
+    """Read the committed results, whose folds, seeds and data have to be those of this run."""
+    before = read_results(COMMITTED / f"{config.name}.json")
+    if other := [key for key in _SAME if before["config"].get(key) != config.get(key)]:
         raise ValueError(
             f"refit= needs the settings of the committed results, got other values of "
             f"{', '.join(other)}; leave them as they are, or fit all methods."
         )
+    return before
+
+
+def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, Any]:
+    """Add the rows that are kept to the results of a run with ``refit``.
+
+    Rows that are chosen among all methods are kept, too, as this run has only some of them.
+    """
+    if not (again := asked_for(config)):
+        return results
+    before, kept = committed(config), kept_methods(config, entries)
     fitted = [one.name for key, one in config[entries].items() if one and key in again]
     derived = [name for name in (OURS, ONE) if name not in fitted]
     run = units_of(results)

@@ -234,8 +234,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         """Return the segments of one recording as (start, end, label), with times in seconds.
 
         Without a rate, times are in rows, unless the index of a data frame has time stamps or
-        durations. Neighboring segments with the same label are joined,
-        unless there were such in training. If labels are not classes, all labels are empty.
+        durations. Neighboring segments with the same label are joined, unless there were such in
+        training. If labels are not classes, all labels are empty.
 
         Parameters
         ----------
@@ -252,7 +252,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         Raises
         ------
         ValueError
-            If rows come more slowly than at the rate of the model.
+            If rows come more slowly than at the rate of the model, or times are missing or do not
+            increase.
 
         Warns
         -----
