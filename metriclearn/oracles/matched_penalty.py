@@ -21,6 +21,7 @@ def matched_penalty(
     hidden: Sequence[NDArray[np.bool_]],
     changes: float,
     min_size: int = 1,
+    units: NDArray | None = None,
 ) -> float | None:
     """Find the penalty at which about ``changes`` changes are found at hidden positions.
 
@@ -39,20 +40,26 @@ def matched_penalty(
         The number of changes in all recordings together.
     min_size : int
         Smallest number of samples in a segment.
+    units : array (N,), optional
+        The unit of the penalty in each sequence, by default 1.
 
     Returns
     -------
     float > 0, or None if there are not that many changes at any penalty, as where rows are constant
     """
     problems = [PenalizedSegmentation(form, min_size) for form in forms]
-    extremes = [problem.extremes for problem in problems]
-    slopes = [slope(low, high) for low, high in extremes if len(high.ends) > len(low.ends)]
+    scale = np.ones(len(problems)) if units is None else units
+    extremes = [(*problem.extremes, unit) for problem, unit in zip(problems, scale)]
+    slopes = [
+        slope(low, high) / unit for low, high, unit in extremes if len(high.ends) > len(low.ends)
+    ]
     if not slopes or max(slopes) <= 0.0:  # all rows are equal
         return None
 
     @cache
     def found(penalty: float) -> int:
-        ends = [problem.solve(np.exp(penalty)).ends[:-1] for problem in problems]
+        each = zip(problems, np.exp(penalty) * scale)
+        ends = [problem.solve(float(one)).ends[:-1] for problem, one in each]
         return sum(int(np.count_nonzero(some[at])) for some, at in zip(hidden, ends))
 
     def falls_below(threshold: float) -> float:

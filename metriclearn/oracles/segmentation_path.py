@@ -26,6 +26,8 @@ _RANGE = Needs(
     lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
 )
 
+_KNOWN = KnownLoss()
+
 
 def _list_of(kinds: tuple[type, ...], words: str) -> Needs:
     """Require a list, because a set has no order, and forms and truths are paired in order."""
@@ -325,7 +327,7 @@ def best_penalty(
     truths: Annotated[Sequence[Partition | PartialPartition], _TRUTHS],
     weights: NDArray | None = None,
     min_size: Annotated[int, Whole(1)] = 1,
-    loss: Annotated[Loss, Of("__call__", "FrobeniusLoss()")] = KnownLoss(),  # noqa: B008  # has no state
+    loss: Annotated[Loss, Of("__call__", "FrobeniusLoss()")] = _KNOWN,
 ) -> tuple[float, float]:
     """Find the penalty with the least mean loss ℓ on labeled sequences.
 
@@ -379,39 +381,66 @@ def best_penalty(
             f"best_penalty needs a truth, and a weight or none, for each of {len(forms)} forms, "
             f"got {len(truths)} truths and weights={weights}."
         )
-    min_size = int(min_size)
-    problems = [PenalizedSegmentation(form, min_size) for form in forms]
-    possible = np.array([form.n_samples // min_size for form in forms])
-    labels = [truth.partial_labels or truth for truth in truths]
-    parts = list(map(labeled_part, labels))
-    likely = np.array(list(map(attrgetter("likely"), parts)))
-    complete = all(isinstance(one, Partition) for one in labels)
-    bounded = isinstance(loss, KnownLoss) or (complete and isinstance(loss, FrobeniusLoss))
-    hulls = [_Hull(problem, list(problem.extremes)) for problem in problems]
-    for hull, most in zip(hulls, np.minimum(possible, 4 * likely + 10).tolist()):
-        hull.refine(0 if complete and bounded else most)
-    tasks: list[Any] = [(*one, {}, loss) for one in zip(hulls, parts, truths)]
-    rows = [_losses(*task) for task in tasks]
-    while True:
-        paths, bounds, unsure = zip(*rows)
-        penalties = _breakpoints(paths)
-        # Between two neighbors the losses are constant, so one penalty in every interval is enough.
-        middles = np.sqrt(penalties[:-1] * penalties[1:])
-        places = [path.positions(middles) for path in paths]
-        mean = np.average([one[at] for one, at in zip(bounds, places)], axis=0, weights=weights)
-        is_open = np.any([one[at] for one, at in zip(unsure, places)], axis=0)
-        mean[is_open & (not bounded)] = np.inf
-        least = np.min(mean[~is_open], initial=np.inf)
-        if not bounded or not is_open[mean <= least + 1e-12].any():
-            break
-        j = int(np.argmin(np.where(is_open, mean, np.inf)))
-        for i, (at, open_) in enumerate(zip(places, unsure)):
-            if open_[at[j]]:
-                hulls[i].look_around(int(at[j]))
-                rows[i] = _losses(*tasks[i])
-    logs = np.log(penalties)
-    first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
-    return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))
+    return PenaltySearch(forms, truths, int(min_size), loss).best(weights)
+
+
+class PenaltySearch:
+    """Searches for penalties of labeled sequences that share the paths of these sequences.
+
+    Parameters are those of :func:`best_penalty`.
+    """
+
+    def __init__(
+        self, forms: Sequence[Any], truths: Sequence[Any], min_size: int, loss: Loss = _KNOWN
+    ) -> None:
+        problems = [PenalizedSegmentation(form, min_size) for form in forms]
+        possible = np.array([form.n_samples // min_size for form in forms])
+        labels = [truth.partial_labels or truth for truth in truths]
+        parts = list(map(labeled_part, labels))
+        likely = np.array(list(map(attrgetter("likely"), parts)))
+        complete = all(isinstance(one, Partition) for one in labels)
+        self._bounded = isinstance(loss, KnownLoss) or (
+            complete and isinstance(loss, FrobeniusLoss)
+        )
+        self._hulls = [_Hull(problem, list(problem.extremes)) for problem in problems]
+        for hull, most in zip(self._hulls, np.minimum(possible, 4 * likely + 10).tolist()):
+            hull.refine(0 if complete and self._bounded else most)
+        self._tasks: list[Any] = [(*one, {}, loss) for one in zip(self._hulls, parts, truths)]
+        self._rows = [_losses(*task) for task in self._tasks]
+
+    def best(
+        self, weights: NDArray | None = None, units: NDArray | None = None
+    ) -> tuple[float, float]:
+        """Find the best penalty, see :func:`best_penalty`.
+
+        Parameters
+        ----------
+        weights : array (N,), optional
+        units : array (N,), optional
+            The unit of the penalty in each sequence, by default 1.
+        """
+        unit = np.ones(len(self._rows)) if units is None else units
+        while True:
+            paths, bounds, unsure = zip(*self._rows)
+            penalties = _breakpoints([path.penalties[:, 0] / one for path, one in zip(paths, unit)])
+            # Between two neighbors the losses are constant, so one penalty in every interval is
+            # enough.
+            middles = np.sqrt(penalties[:-1] * penalties[1:])
+            places = [path.positions(middles * one) for path, one in zip(paths, unit)]
+            mean = np.average([one[at] for one, at in zip(bounds, places)], axis=0, weights=weights)
+            is_open = np.any([one[at] for one, at in zip(unsure, places)], axis=0)
+            mean[is_open & (not self._bounded)] = np.inf
+            least = np.min(mean[~is_open], initial=np.inf)
+            if not self._bounded or not is_open[mean <= least + 1e-12].any():
+                break
+            j = int(np.argmin(np.where(is_open, mean, np.inf)))
+            for i, (at, open_) in enumerate(zip(places, unsure)):
+                if open_[at[j]]:
+                    self._hulls[i].look_around(int(at[j]))
+                    self._rows[i] = _losses(*self._tasks[i])
+        logs = np.log(penalties)
+        first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
+        return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))
 
 
 def _losses(
@@ -437,9 +466,12 @@ def _losses(
     return path, np.where(left | right, bounds, losses), left | right
 
 
-def _breakpoints(paths: Sequence[SegmentationPath]) -> NDArray[np.float64]:
-    """Return penalties between which no sequence changes its segmentation, from high to low."""
-    penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
+def _breakpoints(lowest: Sequence[NDArray]) -> NDArray[np.float64]:
+    """Return penalties between which no sequence changes its segmentation, from high to low.
+
+    ``lowest`` holds the lowest penalty of every segmentation of each path.
+    """
+    penalties = np.unique(np.concatenate(lowest))[::-1]
     penalties = penalties[penalties > 1e-12 * float(penalties[0])]
     if not len(penalties):
         return np.array([2.0, 1.0])

@@ -440,6 +440,25 @@ def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:
     assert penalty > Viterbi(None).fit(clone(tree).fit(X, labels).transform(X), y).penalty_
 
 
+def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
+    X, y = named_recordings(4, 0)
+    view = ml.views.Posteriors(LogisticRegression(), 0, 2)
+    open_, tuned = (Viterbi(view, penalty=one) for one in (None, "tuned"))
+    alone = clone(open_).fit(X, y)
+    assert alone.penalty_ is None
+    with assert_refused("n_segments"):
+        alone.predict(X)
+    assert alone.tune_penalty(X, y).penalty_ > 0
+    for options in ({}, {"combine": "best"}, {"n_folds": 2}):
+        first, second = (
+            ml.Segmenter(one, verbose=False, **options).fit(X, y) for one in (open_, tuned)
+        )
+        for mine, theirs in zip(first.predict(X), second.predict(X)):
+            assert np.array_equal(mine, theirs)
+    single = ml.Segmenter(open_, verbose=False).fit(X[:1], y[:1])
+    assert len(single.predict_change_points(X[0])) > 1
+
+
 @pytest.mark.parametrize("transitions", [False, True])
 def test_a_penalty_in_variances_is_so_many_variances_of_the_recording(transitions) -> None:
     """Scores of names, and costs of transitions, stay as they are."""

@@ -7,7 +7,8 @@ import pytest
 
 from metriclearn import PartialPartition, Partition
 from metriclearn.oracles import ChangePoints, segmentation_path
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.matched_penalty import matched_penalty
+from metriclearn.oracles.segmentation_path import PenaltySearch, best_penalty
 from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import KnownLoss
 from tests.exhaustive import all_segmentations, segmentation_values
@@ -141,6 +142,25 @@ def test_best_penalty_is_as_good_as_a_dense_grid(seed, min_size) -> None:
     weights = rng.uniform(0.5, 2.0, 4) if seed % 2 else None
     forms, truths = [LowRankForm(0.7 * X) for X, _ in series], [truth for _, truth in series]
     assert_no_penalty_is_better(forms, truths, weights, min_size)
+
+
+def test_one_search_serves_several_units() -> None:
+    """In another unit of each sequence, the penalty is that of the sequences in this unit."""
+    rng = np.random.default_rng(0)
+    series = [noisy_steps(seed, T=60, K=4) for seed in range(4)]
+    forms, truths = [LowRankForm(X) for X, _ in series], [truth for _, truth in series]
+    search, units = PenaltySearch(forms, truths, 2), rng.uniform(0.3, 3.0, 4)
+    for unit in (np.ones(4), units, np.ones(4)):
+        scaled = [LowRankForm(X / one**0.5) for (X, _), one in zip(series, unit)]
+        expected = best_penalty(scaled, truths, min_size=2)
+        assert search.best(units=unit) == pytest.approx(expected, rel=1e-9)
+    hidden = [rng.random(61) < 0.5 for _ in series]
+    assert matched_penalty(forms, hidden, 9.0, 2, units) == pytest.approx(
+        matched_penalty(
+            [LowRankForm(X / one**0.5) for (X, _), one in zip(series, units)], hidden, 9.0, 2
+        ),
+        rel=1e-9,
+    )
 
 
 def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:

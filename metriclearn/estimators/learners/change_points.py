@@ -128,7 +128,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Mean ℓ of the learned metric ("learned"), of "one segment" and of the "Euclidean" metric
         with the best of ten penalties. The mean is over the sequences that begin within the first
         5,000 training samples. The dictionary is empty with partial labels, with given numbers of
-        segments, and with an ``executor``.
+        segments, with an ``executor``, and for members of a :class:`~metriclearn.Segmenter`.
     completions_ : list of int arrays (T_i,), or None
         The completed labels; None if no label was unknown.
     alternation_ : AlternationTrace or None

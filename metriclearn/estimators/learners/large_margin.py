@@ -145,7 +145,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         statement = self.stated(training)
         fitted, learned = self.solved(statement)
         fitted.training_losses_ = {}
-        if fitted.completions_ is None and self.executor is None:  # else data are elsewhere
+        alone = views is None  # a Segmenter compares its members on recordings left out
+        # With an executor, the data are elsewhere.
+        if alone and fitted.completions_ is None and self.executor is None:
             losses = self.task.training_losses(learned.score, fitted.scale_, training)
             fitted.training_losses_ = losses
         report(fitted, statement.problem)

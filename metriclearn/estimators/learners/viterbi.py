@@ -44,9 +44,10 @@ class Viterbi(MahalanobisSegmenter):
         models that were fitted without them. None if the rows are log-probabilities already.
     classes : sequence of labels, optional
         The names of the columns, sorted; by default the labels that occur.
-    penalty : "tuned" or float
+    penalty : "tuned", float or None
         The penalty of a segment, in nats. "tuned" is the penalty with the least mean loss
-        ‖M − N‖²_F on the training recordings, whose log-probabilities were held out.
+        ‖M − N‖²_F on the training recordings, whose log-probabilities were held out. None leaves it
+        open: a Segmenter tunes it, and ``tune_penalty`` does.
     min_size : int
         Smallest number of rows in a segment.
 
@@ -54,7 +55,7 @@ class Viterbi(MahalanobisSegmenter):
     ----------
     classes_ : array (C,)
         The labels, sorted.
-    penalty_ : float
+    penalty_ : float or None
     score_ : SegmentScore
         Its ``view`` holds the fitted classifiers.
     n_features_in_, feature_names_in_
@@ -90,7 +91,7 @@ class Viterbi(MahalanobisSegmenter):
     view: Annotated[Any, Of("reach", "views.Posteriors()", optional=True)] = Posteriors()  # noqa: RUF009
     _: KW_ONLY
     classes: Annotated[Any, OPTIONAL_LIST] = None
-    penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
+    penalty: Annotated[str | float | None, OneOf("tuned", Real(), None)] = "tuned"
     min_size: Annotated[int, Whole(1)] = 1
 
     n_segments = None
@@ -147,7 +148,8 @@ class Viterbi(MahalanobisSegmenter):
         chosen = self.penalty
         if chosen == "tuned":
             chosen, _ = tuned_penalty(who, score, rows, known.partitions)
-        fitted.score_ = replace(score.at(float(chosen)), view=view)
+        chosen = None if chosen is None else float(chosen)
+        fitted.score_ = replace(score.at(chosen), view=view)
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 

@@ -20,7 +20,7 @@ from metriclearn.oracles.change_points import (
     segmentation_oracle,
 )
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.segmentation_path import PenaltySearch
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, NameScores
@@ -170,10 +170,8 @@ class SegmentScore:
         """Return the form of a recording that has been read."""
         sums, variance = cumulative_sums(reading.rows, self.components), 1.0
         if self.unit is not None:
-            # Squares may overflow.
-            unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
+            unit, variance = _spread(sums)
             sums /= unit
-            variance = np.square(np.diff(sums, axis=0)).sum() / len(reading.rows) or 1.0
             sums /= variance**0.5
             # For huge units the penalties of positions vanish.
             with np.errstate(over="ignore"):
@@ -303,18 +301,18 @@ def tuned_penalty(
     ValueError
         If all recordings are too short, or if no label is known.
     """
-    forms, known = labeled_forms(who, [score], [(arrays, truths)], unit)
-    return best_penalty(forms, known, min_size=score.min_size)
+    forms, known = labeled_forms(who, [score], [(arrays, truths)])
+    search = PenaltySearch(forms, known, score.min_size)
+    return search.best(units=penalty_units(forms, unit))
 
 
 def labeled_forms(
     who: str,
     scores: Sequence[SegmentScore],
     parts: Sequence[tuple[Sequence[NDArray], Sequence[Any]]],
-    unit: str | None = None,
     seen: Sequence[Sequence[dict[Any, NDArray]]] | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the forms of recordings in a unit of the penalty, and their labels on kept rows.
+    """Return the forms of recordings in the unit of the data, and their labels on kept rows.
 
     Parameters
     ----------
@@ -324,8 +322,6 @@ def labeled_forms(
     parts : sequence of (arrays, truths)
         The recordings that each score segments, and their labels. Recordings that are shorter than
         the smallest segment are ignored.
-    unit : None or "variance"
-        The unit of the penalty.
     seen : sequence of sequences of dict, optional
         For each recording of each part, the rows that views have computed.
 
@@ -341,7 +337,7 @@ def labeled_forms(
             kept = score.kept(array)
             if len(array if kept is None else kept) >= min_size:
                 reading = score.read(array, None if seen is None else seen[k][i])
-                forms.append(score.at(None, unit).form_of(reading))
+                forms.append(score.at(None).form_of(reading))
                 known.append(truth if kept is None else truth.at(kept))
     if not forms:
         raise ValueError(
@@ -350,3 +346,20 @@ def labeled_forms(
         )
     refuse_unlabeled(who, known)
     return forms, known
+
+
+def penalty_units(forms: Sequence[Form], unit: str | None) -> NDArray[np.float64]:
+    """Return the unit of the penalty in every recording, whose form is in the unit of the data."""
+    if unit is None:
+        return np.ones(len(forms))
+    spreads = [_spread(form.cumulative) for form in forms]
+    return np.array([power**2 * variance for power, variance in spreads])
+
+
+def _spread(sums: NDArray) -> tuple[float, float]:
+    """Return p and v, where p²v is the variance of rows with these running sums, or p² if it is 0.
+
+    The squares of rows may overflow, so p is a power of 2 near the largest sum.
+    """
+    power = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
+    return power, np.square(np.diff(sums / power, axis=0)).sum() / (len(sums) - 1) or 1.0

@@ -219,7 +219,7 @@ class CrossFit:
         if rule.tuned_on == TRAINING:
             pairs = zip(scores, self.parts, range(len(self.parts.left_out)))
             return [*(self._tuned_to(m, s, places, rule) for s, places, _ in pairs), scores[-1]]
-        penalty = rule.penalty(self.penalties(m, rule.unit))
+        penalty = rule.penalty(self.penalties(m, (rule.unit,)))
         return [score.at(penalty, rule.unit) if score.has_choice else score for score in scores]
 
     def last_score(self, c: int) -> Any:
@@ -237,30 +237,29 @@ class CrossFit:
     def _tuned_to(self, m: int, score: Any, places: NDArray, rule: Rule) -> Any:
         if not score.has_choice:
             return score
-        return score.at(rule.penalty(self._penalties(m, [(score, places)], rule.unit)), rule.unit)
+        found = self._penalties(m, [(score, places)], (rule.unit,))
+        return score.at(rule.penalty(found), rule.unit)
 
-    def penalties(self, m: int, unit: str | None) -> Penalties:
+    def penalties(self, m: int, units: Sequence[str | None]) -> Penalties:
         """Return the penalties of a member that suit all recordings left out."""
-        if (m, unit) not in self._shared:
+        if m not in self._shared or not set(units) <= set(self._shared[m].units):
             pairs = zip(self.scores[m], self.parts.left_out)
             known = [pair for pair in pairs if pair[0].has_choice]
-            self._shared[m, unit] = self._penalties(m, known, unit)
-        return self._shared[m, unit]
+            self._shared[m] = self._penalties(m, known, units)
+        return self._shared[m]
 
     @cached_property
-    def _shared(self) -> dict[tuple[int, str | None], Penalties]:
+    def _shared(self) -> dict[int, Penalties]:
         return {}
 
     def _penalties(
-        self, m: int, pairs: Sequence[tuple[Any, NDArray]], unit: str | None
+        self, m: int, pairs: Sequence[tuple[Any, NDArray]], units: Sequence[str | None]
     ) -> Penalties:
         """Return the penalties of a member for scores, each with the recordings to suit."""
-        posed = partial(self._posed, m, pairs, unit)
-        return Penalties(posed, pairs[0][0].min_size, self.segment_length)
+        posed = partial(self._posed, m, pairs)
+        return Penalties(posed, units, pairs[0][0].min_size, self.segment_length)
 
-    def _posed(
-        self, m: int, pairs: Sequence[tuple[Any, NDArray]], unit: str | None
-    ) -> tuple[list[Any], list[Any]]:
+    def _posed(self, m: int, pairs: Sequence[tuple[Any, NDArray]]) -> tuple[list[Any], list[Any]]:
         """Return the forms of recordings under scores of a member, and their labels."""
         who, parts, seen = type(self.members[m].learner).__name__, [], []
         scores, fits = [score for score, _ in pairs], list(map(id, self.scores[m]))
@@ -270,7 +269,7 @@ class CrossFit:
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
-        return labeled_forms(who, scores, parts, unit, seen)
+        return labeled_forms(who, scores, parts, seen)
 
     def has_choice(self, m: int) -> bool:
         """Tell whether the penalty of a member can be tuned on recordings left out."""

@@ -82,7 +82,7 @@ def default_members(
     """
 
     plain = {"diagonal": _DIAGONAL, "whitened": _WHITENED}
-    smoothed = {"Viterbi": Viterbi(None, classes=classes), **plain}
+    smoothed = {"Viterbi": Viterbi(None, classes=classes, penalty=None), **plain}
 
     def heads(
         name: str, view: Any, cost: float, gain: float = 1.0, learners: Mapping[str, Any] = plain

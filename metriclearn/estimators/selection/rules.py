@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
 from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.scores.segment_score import penalty_units
 from metriclearn.oracles.matched_penalty import matched_penalty
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.segmentation_path import PenaltySearch
 from metriclearn.problem.partial_labels import PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
 
@@ -59,19 +60,23 @@ class Rule(NamedTuple):
 
     def penalty(self, found: Penalties) -> float:
         """Return the penalty by this rule."""
+        tuned = found.tuned[self.unit]
         if not self.towards:
-            return self.multiple * found.tuned
-        return self.multiple * found.tuned ** (1.0 - self.towards) * found.matched**self.towards
+            return self.multiple * tuned
+        matched = found.matched[self.unit]
+        return self.multiple * tuned ** (1.0 - self.towards) * matched**self.towards
 
 
 @dataclass(frozen=True, eq=False)
 class Penalties:
-    """Penalties that suit recordings, each computed when it is first asked for.
+    """Penalties that suit recordings, in each unit; computed when they are first asked for.
 
     Attributes
     ----------
     posed : callable () -> (forms, truths)
         Makes the forms of the recordings, and their labels.
+    units : sequence of None or "variance"
+        The units of penalties.
     min_size : int
         Smallest number of samples in a segment.
     length : float, optional
@@ -79,16 +84,19 @@ class Penalties:
     """
 
     posed: Callable[[], tuple[list[Any], list[Any]]]
+    units: Sequence[str | None]
     min_size: int
     length: float | None = None
 
     @cached_property
-    def tuned(self) -> float:
+    def tuned(self) -> dict[str | None, float]:
         """The penalty of the least mean loss."""
-        return best_penalty(*self.posed(), min_size=self.min_size)[0]
+        forms, truths = self.posed()
+        search = PenaltySearch(forms, truths, self.min_size)
+        return {unit: search.best(units=penalty_units(forms, unit))[0] for unit in self.units}
 
     @cached_property
-    def matched(self) -> float:
+    def matched(self) -> dict[str | None, float]:
         """The penalty that finds as many boundaries in unlabeled rows as labels let us expect.
 
         If all rows are labeled, or labels tell no rate, it is the tuned one.
@@ -98,8 +106,9 @@ class Penalties:
         n = sum(np.count_nonzero(some[1:]) for some in hidden)
         if not n or (rate := BoundaryRate.of(truths, self.length)) is None:
             return self.tuned
-        expected = n * rate.quantile(0.5)
-        return matched_penalty(forms, hidden, expected, self.min_size) or self.tuned
+        task = partial(matched_penalty, forms, hidden, n * rate.quantile(0.5), self.min_size)
+        found = {unit: task(penalty_units(forms, unit)) for unit in self.units}
+        return {unit: one or self.tuned[unit] for unit, one in found.items()}
 
 
 # The rules of member m of a cross-fit.
@@ -135,12 +144,12 @@ def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Ru
     def rules(table: Any, m: int) -> list[Rule]:
         if not table.has_choice(m):
             return [Rule()]
-        found = []
-        for unit in _units(table.scores[m][0], units):
-            penalties = table.penalties(m, unit)
-            if not penalties.tuned:
+        found, own = [], _units(table.scores[m][0], units)
+        penalties = table.penalties(m, own)
+        for unit in own:
+            if not penalties.tuned[unit]:
                 found.append(Rule(LEFT_OUT, unit))
-            elif any(towards) and penalties.matched != penalties.tuned:
+            elif any(towards) and penalties.matched[unit] != penalties.tuned[unit]:
                 found += [Rule(LEFT_OUT, unit, towards=part) for part in towards]
             else:
                 found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
@@ -152,12 +161,15 @@ def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Ru
 def rules_alone(towards: Sequence[float]) -> Rules:
     """Return the rules of models that are fitted to all recordings alone: the penalty as learned.
 
-    If labels allow a boundary everywhere, it is the one by the labeled rate.
+    If labels allow a boundary everywhere, it is the one by the labeled rate. If none was learned,
+    it is tuned on the same recordings.
     """
 
     def rules(table: Any, m: int) -> list[Rule]:
-        free = tuple(towards) == (1.0,) and table.scores[m][-1].has_choice
-        return [Rule(TRAINING, towards=1.0) if free else Rule()]
+        score, free = table.scores[m][-1], tuple(towards) == (1.0,)
+        if not score.has_choice or not (free or score.penalty is None):
+            return [Rule()]
+        return [Rule(TRAINING, towards=float(free))]
 
     return rules
 
