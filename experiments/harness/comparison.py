@@ -119,7 +119,8 @@ class Comparison(Procedure):
         models: dict[Any, Any] = {None: model}
         if method.options.get("learns_penalty"):
             models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
-        if self.relative and hasattr(model, "components_") and not hasattr(model, "classes_"):
+        score = getattr(model, "score_", None)
+        if self.relative and "variance" in getattr(score, "units", ()):
             models[RELATIVE] = with_tuned_penalty(model, train, "variance")
         estimated = {name: sequence_losses(fitted, held_out) for name, fitted in models.items()}
         if "given" not in self.columns(method):

@@ -301,6 +301,13 @@ PENALTIES: Rows = [
         "needs ChangePoints",
     ),
     *(
+        (lambda one=one: one.fit(X, Y).tune_penalty(X, Y, unit="variance"), "unit of the data bes")
+        for one in (
+            ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((flags,)), verbose=False),
+            ml.NamedSegmentLearner(verbose=False),
+        )
+    ),
+    *(
         (
             lambda y=y, weights=weights: IntervalRegression().fit(np.zeros((1, 1)), y, weights),
             words,

@@ -190,11 +190,15 @@ def test_margins_and_the_console_use_penalties(tmp_path, capsys) -> None:
 # The penalty of least loss on other data
 
 
-@pytest.mark.parametrize("unit", [None, "variance"])
 @pytest.mark.parametrize(
-    "parameters",
-    [{}, {"penalty": BOTH}, {"n_segments": "given"}],
-    ids=["number", "features", "given"],
+    ("parameters", "unit"),
+    [
+        ({}, None),
+        ({}, "variance"),
+        ({"penalty": BOTH}, None),
+        ({"n_segments": "given"}, None),
+        ({"n_segments": "given"}, "variance"),
+    ],
 )
 def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
     """Against a fine grid; with penalties of positions, and where no penalty was learned."""

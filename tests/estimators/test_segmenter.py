@@ -459,23 +459,6 @@ def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
     assert len(single.predict_change_points(X[0])) > 1
 
 
-@pytest.mark.parametrize("transitions", [False, True])
-def test_a_penalty_in_variances_is_so_many_variances_of_the_recording(transitions) -> None:
-    """Scores of names, and costs of transitions, stay as they are."""
-    X, y = named_recordings(4, 0)
-    learner = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1), transitions=transitions)
-    score, found = learner.fit(X, y).score_, []
-    for x in X:
-        Z = (x - x.mean(axis=0)) @ score.components.T
-        for penalty in (0.1, 1.0, 3.0, 10.0):
-            one = score.at(penalty, "variance").segment(x)
-            other = score.at(penalty * np.sum(Z**2) / len(x)).segment(x)
-            np.testing.assert_array_equal(one.change_points, other.change_points)
-            np.testing.assert_array_equal(one.names, other.names)
-            found.append(one.n_clusters)
-    assert len(set(found)) > 2
-
-
 def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
     """A constant in all columns does not matter, even if exp of the column is 0."""
     y = named_recordings(2, 0)[1]
@@ -696,8 +679,11 @@ def test_names_are_predicted_as_they_were_given_by_members_without_names_too(
             assert set(np.flatnonzero(found[0][1:] != found[0][:-1]) + 1) <= set(ends.tolist())
 
 
-@pytest.mark.parametrize("combine", ["consensus", "best"])
-def test_a_quiet_recording_is_not_cut_at_every_row_by_penalties_of_positions(combine: str) -> None:
+@pytest.mark.parametrize("known", [120, 70])
+@pytest.mark.parametrize("combine", ["consensus", "uniform", "best"])
+def test_quiet_recordings_are_not_cut_at_every_row_by_penalties_of_positions(
+    combine: str, known: int
+) -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), 30)
     noise = rng.normal(size=(8, 120, 3))
@@ -705,8 +691,10 @@ def test_a_quiet_recording_is_not_cut_at_every_row_by_penalties_of_positions(com
     X = [np.exp(rng.uniform(-1.5, 1.5)) * (m[labels] + e) for m, e in zip(means, noise)]
     learner = ml.ChangePointMetricLearner(penalty=ml.FeaturePenalty((np.std,)))
     segmenter = ml.Segmenter({"one": [learner]}, combine=combine, n_folds=4, verbose=False)
-    ends = segmenter.fit(X, [labels] * 8).predict_change_points([X[0], *(0.01 * noise)])
-    assert ends[0].tolist() == [30, 60, 90, 120]
+    given = np.where(np.arange(120) < known, labels, -1)
+    ends = segmenter.fit(X, [given] * 8).predict_change_points([X[0], *(0.01 * noise)])
+    assert {30, 60, 90, 120} <= set(ends[0].tolist())
+    assert len(ends[0]) <= 6
     assert [len(one) for one in ends[1:]] == [1] * 8
 
 

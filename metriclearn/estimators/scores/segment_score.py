@@ -65,7 +65,7 @@ class SegmentScore:
         λ; None if the number of segments has to be given.
     unit : None or "variance"
         With None, the penalty is a squared distance. With "variance", it is multiplied by the
-        variance of each recording under the metric.
+        variance of each recording under the metric. Names, and penalties of changes, need None.
     min_size : int
         Smallest number of samples in a segment.
     names : NameWeights or None
@@ -76,6 +76,12 @@ class SegmentScore:
         Converts a recording to the rows of the metric.
     oracle : Oracle or None
         Replaces the exact search for segmentations that need not agree with labels.
+
+    Raises
+    ------
+    ValueError
+        For a unit beside names or penalties of changes. These are in the unit of the data: where a
+        recording varies little, they would outweigh its penalty, and every row would be a segment.
 
     See Also
     --------
@@ -100,6 +106,19 @@ class SegmentScore:
     boundaries: Any = None
     view: Any = None
     oracle: Any = None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.units == (None,):
+            raise ValueError(
+                "SegmentScore needs a penalty in the unit of the data beside names or penalties of "
+                f"positions, got unit={self.unit!r}; pass unit=None."
+            )
+
+    @property
+    def units(self) -> tuple[str | None, ...]:
+        """The units that the penalty may have."""
+        alone = self.names is not None or self.boundaries is not None
+        return (None,) if alone else (None, "variance")
 
     def at(self, penalty: float | None, unit: str | None = None) -> Self:
         """Return the same score with another penalty."""
@@ -168,21 +187,17 @@ class SegmentScore:
 
     def form_of(self, reading: Reading) -> Form:
         """Return the form of a recording that has been read."""
-        sums, variance = cumulative_sums(reading.rows, self.components), 1.0
+        sums = cumulative_sums(reading.rows, self.components)
         if self.unit is not None:
-            unit, variance = _spread(sums)
-            sums /= unit
+            power, variance = _spread(sums)
+            sums /= power
             sums /= variance**0.5
-            # For huge units the penalties of positions vanish.
-            with np.errstate(over="ignore"):
-                variance *= unit**2
         form = LowRankForm(cumulative=sums)
         if reading.boundaries is not None:
-            return ChargedForm(form, penalties=reading.boundaries / variance)
+            return ChargedForm(form, penalties=reading.boundaries)
         if reading.names is not None:
-            costs = self.names.transitions
-            costs = None if costs is None else costs / variance
-            return ChargedForm(form, names=NameScores.of(reading.names / variance, None, costs))
+            names = NameScores.of(reading.names, None, self.names.transitions)
+            return ChargedForm(form, names=names)
         return form
 
     def segment(self, X: NDArray, count: int | None = None, known: Any = None) -> Partition:
@@ -301,6 +316,7 @@ def tuned_penalty(
     ValueError
         If all recordings are too short, or if no label is known.
     """
+    score = score.at(None, unit)  # refuses a unit beside names
     forms, known = labeled_forms(who, [score], [(arrays, truths)])
     search = PenaltySearch(forms, known, score.min_size)
     return search.best(units=penalty_units(forms, unit))

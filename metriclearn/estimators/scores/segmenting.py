@@ -289,7 +289,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             The unit of the penalty. With None, the penalty is a squared distance. With "variance",
             the penalty is multiplied by the variance of each sequence under the metric, which helps
             if sequences differ in contrast. Scores of :meth:`boundary_margins` are in the same
-            unit. The next ``fit`` resets the unit to None.
+            unit. The next ``fit`` resets the unit to None. Scores of names, and penalties of
+            positions, are in the unit of the data, so with them the unit is None.
 
         Returns
         -------
@@ -298,7 +299,7 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         Raises
         ------
         ValueError
-            If all sequences are too short, or data or labels cannot be used.
+            If all sequences are too short, or data, labels or the unit cannot be used.
         """
         who, data = type(self).__name__, self.read_data(X)
         _UNIT.check(who, "unit", unit)

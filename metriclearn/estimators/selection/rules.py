@@ -138,15 +138,16 @@ def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Ru
 
     With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
     and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
-    tuned in each unit that :func:`_units` allows.
+    tuned in each unit that the score allows. Penalties of positions have the rules of a choice.
     """
+    own = choice_rules(units, towards)
 
-    def rules(table: Any, m: int) -> list[Rule]:
-        if not table.has_choice(m):
-            return [Rule()]
-        found, own = [], _units(table.scores[m][0], units)
-        penalties = table.penalties(m, own)
-        for unit in own:
+    def rules(table: Any, m: int) -> Sequence[Rule]:
+        if not table.has_choice(m) or table.scores[m][0].boundaries is not None:
+            return own(table, m)
+        found, allowed = [], _units(table, m, units)
+        penalties = table.penalties(m, allowed)
+        for unit in allowed:
             if not penalties.tuned[unit]:
                 found.append(Rule(LEFT_OUT, unit))
             elif any(towards) and penalties.matched[unit] != penalties.tuned[unit]:
@@ -180,27 +181,26 @@ def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules
     A penalty that was learned from every few rows is too small for all rows. With partial labels,
     tuned penalties go halfway to those by the labeled rate. If labels allow a boundary everywhere,
     they go all the way, and no penalty is left as learned.
+
+    Penalties of positions were learned together with the penalty λ, and only the sum of both has to
+    be positive. They do not go halfway: with a λ that no training recording has determined, every
+    row of a quiet recording may be a segment.
     """
     part = towards[len(towards) // 2]
 
-    def rules(table: Any, m: int) -> list[Rule]:
+    def rules(table: Any, m: int) -> Sequence[Rule]:
         if not table.has_choice(m):
             return [Rule()]
-        usable = table.scores[m][0].penalty is not None and table.members[m].every == 1
+        score = table.scores[m][0]
+        usable = score.penalty is not None and table.members[m].every == 1
         learned = [Rule()] if usable and part < 1.0 else []
-        units_ = reversed(_units(table.scores[m][0], units))
-        *first, last = (Rule(TRAINING, unit, towards=part) for unit in units_)
+        way = part if score.boundaries is None or part == 1.0 else 0.0
+        *first, last = (Rule(TRAINING, one, towards=way) for one in _units(table, m, units)[::-1])
         return [*first, *learned, last]
 
     return rules
 
 
-def _units(score: Any, units: Sequence[str | None]) -> Sequence[str | None]:
-    """Return the units in which the penalty of a score may be tuned.
-
-    Scores of names, and penalties of positions, are in the unit of the data. Where a recording
-    varies little, they would outweigh a penalty in units of its variance, and every row would be a
-    segment.
-    """
-    alone = score.classes is not None or score.boundaries is not None
-    return (None,) if alone else units
+def _units(table: Any, m: int, units: Sequence[str | None]) -> list[str | None]:
+    """Return the units in which the penalty of a member may be tuned."""
+    return [unit for unit in units if unit in table.scores[m][0].units]
