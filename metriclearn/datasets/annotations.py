@@ -146,8 +146,8 @@ def of_annotator(
             several = {w for w, (_, one) in zip(who, people) if one == recording and w}
             if len(several) > 1:
                 raise ValueError(
-                    f"{name!r} has segments of several annotators, {', '.join(known[:20])}; choose "
-                    "one (annotator=…, --annotator NAME)."
+                    f"{name!r} has segments of several annotators, {', '.join(known[:20])}; keep "
+                    "those of one in the file, or choose one (annotator=…, --annotator NAME)."
                 )
         return list(range(len(people)))
     used = [i for i, one in enumerate(who) if one == text(annotator)]

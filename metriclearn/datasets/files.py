@@ -200,7 +200,7 @@ def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
     if found and len(found) < len(tables[0].columns):
         note(
             f"Columns of times are no features and are left out: {', '.join(map(str, found))}; to "
-            f"use the times, name the column (--time {shlex.quote(str(found[0]))})."
+            f"use the times, name the column (file_times, --time {shlex.quote(str(found[0]))})."
         )
         return found
     return []
@@ -356,7 +356,7 @@ def read_columns(
 
 
 def read_labeled(
-    file: Path, label: str, group: str | None = None, partly: bool = False
+    file: Path, label: str, group: str | None = None, partly: bool | None = None
 ) -> tuple[pd.DataFrame, NDArray, str]:
     """Read the features, the labels and the group of one file in the layout of :func:`load_files`.
 
@@ -367,8 +367,8 @@ def read_labeled(
         Column of the labels.
     group : str, optional
         Column of the group.
-    partly : bool
-        Whether rows may have no label.
+    partly : bool, optional
+        Whether rows may have no label. If it is False, the error message offers True.
 
     Returns
     -------
@@ -402,10 +402,11 @@ def read_labeled(
             raise lacks(file, column, table.columns, remedy)
         blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
         if blank.any() and (blank.all() or column == group or not partly):
-            rest = ", or pass --unknown '' if nobody has labeled such rows (partly=True)"
+            rest = ", or say that nobody has labeled such rows (partly=True, --unknown '')"
+            rest = "" if column == group or partly is None else rest
             raise ValueError(
                 f"{os.fspath(file)!r} has no value in row {blank.argmax() + 1} of column "
-                f"{column!r}; write one{'' if column == group else rest}."
+                f"{column!r}; write one{rest}."
             )
     if table.empty or table.shape[1] == len(special):
         raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")
@@ -559,7 +560,11 @@ def finite_values(
         wrong[rows, column] = np.isinf(values) | (np.isnan(values) & (not missing))
         if np.isnan(numbers[:, column]).all() and not wrong[:, column].any():
             name = str(features.columns[column])
-            remedy = f"ignore it (--ignore {shlex.quote(name)})" if ignorable else "fill it"
+            remedy = (
+                f"ignore it (ignore=[{name!r}], --ignore {shlex.quote(name)})"
+                if ignorable
+                else "fill it"
+            )
             raise ValueError(
                 f"{os.fspath(file)!r} needs a number in every column, but column {name!r} has "
                 f"none; {remedy}."
@@ -577,7 +582,7 @@ def finite_values(
             clock = next(filter(_names_times, names), None)
             others = [one for one in names if one != clock] or names
             quoted = " ".join(map(shlex.quote, others))
-            remedy = f"ignore columns without numbers (ignore={others}, --ignore {quoted})"
+            remedy = f"ignore columns without numbers (ignore={names}, --ignore {quoted})"
             if clock:
                 link = "and" if clock not in others else "or"
                 named = f"name the column of times (--time {shlex.quote(clock)})"
@@ -638,10 +643,11 @@ def file_times(
     named = [name for name in table.columns if text(name) == wanted]
     if named:
         who, values = repr(os.fspath(file)), table[named[0]]
-        return read_times(who, values, time, first_row=1, duplicates=duplicates)
+        remedy = "drop one of them, or keep one row for both (duplicates=…, --duplicates)"
+        return read_times(who, values, time, None, 1, duplicates=duplicates, remedy=remedy)
     table, _ = read_columns(file)
     if rate is None:
-        raise lacks(file, time, table.columns, "name the column of the times (--time)")
+        raise lacks(file, time, table.columns, "name the column of the times (time=…, --time)")
     note(without_times(repr(os.fspath(file)), time, rate))
     return evenly(len(table), rate)
 

@@ -34,6 +34,7 @@ from metriclearn.running.notes import note
 _TIER = "segments"
 _EXACT = "exact seconds"  # property of an ELAN document
 _PRAAT = re.compile(r'"(?P<text>(?:[^"]|"")*)"|![^\n]*|(?<!\S)(?P<number>[-+]?\d[\d.eE+-]*)(?!\S)')
+_OPTIONS = re.compile(r"(, or [^,;]*)? \((\w+=…, )?--[^()]*\)")  # in error messages
 _CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")
 
 
@@ -410,7 +411,7 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     ------
     ValueError
         If the file cannot be read, or holds no segments of that recording. Messages name the
-        format in place of the path.
+        format in place of the path, and no options.
 
     See Also
     --------
@@ -429,8 +430,9 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
             segments = FORMATS[kind].read(name, path)
             if not segments:
                 raise ValueError("it has no segments")
-    except ValueError as error:  # the temporary path means nothing to the user
-        raise ValueError(str(error).replace(repr(str(path)), f"The file ({title})")) from error
+    except ValueError as error:  # the path is temporary, and a page has no options
+        words = _OPTIONS.sub("", str(error).replace(repr(str(path)), f"The file ({title})"))
+        raise ValueError(words) from error
     return segments
 
 

@@ -339,7 +339,7 @@ def _note_spans(
 ) -> None:
     """Warn of segments without a row, and of those that touch one with the same label."""
     too_short = f"too short for a row at {rate:g} rows per second are lost"
-    rate_up = "raise the rate (--rate), or check that times are in seconds"
+    rate_up = "raise the rate (rate=…, --rate), or check that times are in seconds"
     divided = "that touch one with the same label are kept apart"
     for counts, which, remedy in (
         (short, too_short, rate_up),

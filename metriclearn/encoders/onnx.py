@@ -14,6 +14,7 @@ from metriclearn.encoders.encoder import Encoder
 from metriclearn.encoders.training import seeded
 from metriclearn.running.atomic import replacing
 from metriclearn.running.extras import optional
+from metriclearn.running.parameters import shown
 
 
 def export_onnx(learner: Any, path: str | os.PathLike[str]) -> Path:
@@ -39,7 +40,7 @@ def export_onnx(learner: Any, path: str | os.PathLike[str]) -> Path:
     ImportError
         If onnxscript is missing.
     ValueError
-        If the learner has another view.
+        If it is no fitted learner, or has another view.
 
     See Also
     --------
@@ -50,9 +51,13 @@ def export_onnx(learner: Any, path: str | os.PathLike[str]) -> Path:
     >>> from metriclearn.encoders import export_onnx
     >>> export_onnx(learner, "encoder.onnx")  # doctest: +SKIP
     """
-    score = learner.present_score
-    if not isinstance(score.view, Encoder):
-        raise ValueError(f"export_onnx needs a learner with an Encoder as view, got {score.view}.")
+    score = getattr(learner, "present_score", None)
+    if score is None or not isinstance(score.view, Encoder):
+        seen = shown(learner if score is None else score.view)
+        raise ValueError(
+            f"export_onnx needs a fitted learner with an Encoder as view, got {seen}; fit such a "
+            'learner, or pass learner_ of a Segmenter with combine="best".'
+        )
     optional("onnxscript", "onnx")
     with seeded(0):
         components = torch.as_tensor(score.components, dtype=torch.float32)

@@ -28,8 +28,8 @@ from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Whole
-from metriclearn.running.times import Times, mean_rows, read_times
+from metriclearn.running.parameters import Whole, real_array
+from metriclearn.running.times import Times, index_times, mean_rows, read_times
 from metriclearn.views.gaps import placed
 from metriclearn.views.plain import leaves_out, rows_of
 
@@ -233,9 +233,9 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
     ) -> list[Segment]:
         """Return the segments of one recording as (start, end, label), with times in seconds.
 
-        Without a rate, times are in rows, unless the index of a data frame has time stamps or
-        durations. Neighboring segments with the same label are joined, unless there were such in
-        training. If labels are not classes, all labels are empty.
+        Without a rate, times are in rows, unless the index of a data frame, or one of its levels,
+        has time stamps or durations. Neighboring segments with the same label are joined, unless
+        there were such in training. If labels are not classes, all labels are empty.
 
         Parameters
         ----------
@@ -277,16 +277,17 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
 
     def _segments(self, X: Any, times: Times | None) -> list[Segment]:
         begins, has_rate = np.arange(len(X) + 1) / self.rows_per_second, times is not None
-        index = getattr(X, "index", None)
-        if times is None and getattr(getattr(index, "dtype", None), "kind", "") in ("m", "M"):
-            times = read_times(f"{type(self).__name__}.segments", index)
-            has_rate = self.rate is not None
+        who = f"{type(self).__name__}.segments"
+        if times is None and (index := index_times(getattr(X, "index", None))) is not None:
+            remedy = "drop one of them, or average these rows (frame.groupby(level=0).mean())"
+            times, has_rate = read_times(who, index, remedy=remedy), self.rate is not None
         if times is not None and len(X) > 1:
             begins = times.at(np.arange(len(X) + 1))
             if has_rate and not times.matches(self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
                 columns = getattr(X, "columns", None)
-                X = mean_rows(np.asarray(X, dtype=np.float64), firsts)
+                rows = real_array(who, "the data set", X, signals=True, allow=("missing",))
+                X = mean_rows(rows, firsts)
                 X = X if columns is None else NamedColumns.of(X, columns)
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)

@@ -131,7 +131,7 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
     is_frame = hasattr(values, "columns") and not isinstance(values, np.ndarray)
     faulty = _at_fault(values) if is_frame else ""
     try:
-        raw = np.asarray(values)
+        raw = _without_na(values)
         if np.ma.is_masked(values):
             raise ValueError("entries are masked")
         if raw.dtype.kind == "c":
@@ -151,12 +151,21 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
     return array
 
 
+def _without_na(values: Any) -> NDArray:
+    """Convert values to an array in which NaN stands for missing values of pandas and Arrow."""
+    raw, missing = np.asarray(values), getattr(sys.modules.get("pandas"), "NA", None)
+    if raw.dtype != object or missing is None:
+        return raw
+    known = [np.nan if item is missing else item for item in raw.flat]
+    return np.fromiter(known, dtype=object, count=raw.size).reshape(raw.shape)
+
+
 def _at_fault(table: Any) -> str:
     """List, for an error message, the columns of a data frame that do not hold numbers."""
     faulty = []
     for name in table.columns:
         try:
-            column = np.asarray(table[name])
+            column = _without_na(table[name])
             if column.dtype.kind not in "biuf":
                 np.asarray(column.tolist(), dtype=np.float64)
             if column.dtype.kind in "cmM":

@@ -24,6 +24,7 @@ _HOLE = 2.0  # a longer step, in medians, is a hole
 _SAMPLE = 20  # texts of a column that choose its form
 _FIRST = 10  # rows of a stream that choose the form and the rate
 _NEAR = 1e-6  # rows
+_REMEDY = "drop one of them, or average these rows"
 _FIELDS = ((0, 60), (0, 60), (0, 24), (1, 32), (1, 13))  # seconds to months
 MISSING = {"", "nan", "nat", "none", "null", "na", "<na>", "n/a"}  # texts, in lower case
 _UNITS = {"ms": 1e3, "µs": 1e6, "ns": 1e9}  # per second
@@ -191,7 +192,9 @@ def rate_of(tables: Sequence[Times], column: str) -> float:
     """
     long = [times for times in tables if len(times.seconds) > 1]
     if not long:
-        raise ValueError(f"Files of one row have no rate in column {column!r}; pass --rate.")
+        raise ValueError(
+            f"Files of one row have no rate in column {column!r}; pass the rate (rate=…, --rate)."
+        )
     every = np.concatenate([np.diff(times.seconds) for times in long])
     step, middles = float(np.median(every)), [float(np.median(times.steps)) for times in long]
     if np.ptp(every) > step or np.ptp(middles) > 0.1 * step:
@@ -230,6 +233,7 @@ def read_times(
     first_row: int = 0,
     dated: bool = False,
     duplicates: str | None = None,
+    remedy: str = _REMEDY,
 ) -> Times:
     """Read the times of the rows of a table.
 
@@ -252,6 +256,8 @@ def read_times(
     duplicates : "mean" or "first", optional
         Successive rows may have the same time, see :meth:`Times.distinct`. By default, this is an
         error.
+    remedy : str
+        What helps against equal times, for the error message.
 
     Returns
     -------
@@ -271,7 +277,7 @@ def read_times(
         be read in two ways, of which one has even steps.
     """
     column_words = "" if column is None else f" in column {column!r}"
-    place = _Place(who, column_words, first_row, duplicates is not None)
+    place = _Place(who, column_words, first_row, duplicates is not None, remedy)
     read = _read(place, _plain(values), column, form, dated)
     if duplicates is None:
         return read
@@ -320,7 +326,8 @@ class _Place(NamedTuple):
     who: str
     column: str
     first_row: int
-    may_repeat: bool = False
+    may_repeat: bool
+    remedy: str
 
     def complete(self, missing: NDArray[np.bool_]) -> None:
         if missing.any():
@@ -355,8 +362,7 @@ class _Place(NamedTuple):
             number = row + self.first_row
             raise ValueError(
                 f"{self.who} needs times that increase{self.column}, but rows {number - 1} and "
-                f"{number} both have {values[row]}; drop one of them, or pass "
-                "--duplicates mean or --duplicates first."
+                f"{number} both have {values[row]}; {self.remedy}."
             )
         before = f"after {values[row - 1]}"
         remedy = "sort the rows by time"
@@ -372,8 +378,26 @@ def _plain(values: Any) -> NDArray:
     """Convert times to a NumPy array of numbers, datetime64, timedelta64 or objects."""
     if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # of pandas
         values = optional("pandas", "tables").Index(values).tz_convert("UTC").tz_localize(None)
+    if str(getattr(values, "dtype", "")).startswith("period"):
+        values = optional("pandas", "tables").PeriodIndex(values).to_timestamp()
     array = np.asarray(values)
     return array if array.dtype.kind in "iufmM" else array.astype(object)
+
+
+def index_times(index: Any) -> Any:
+    """Return the time stamps or durations in the index of a data frame, or one of its levels.
+
+    They may be of any type, also texts. Returns None if the index counts or names rows.
+    """
+    for level in range(getattr(index, "nlevels", 0)):
+        values = index.get_level_values(level)
+        values = values.astype(values.categories.dtype) if hasattr(values, "categories") else values
+        kind = values.inferred_type
+        if kind == "string" and any(f.is_stamp and f.read(values[0]) is not None for f in FORMS):
+            return values
+        if kind in ("datetime64", "datetime", "date", "timedelta64", "timedelta", "period"):
+            return values
+    return None
 
 
 def _read_numbers(place: _Place, values: NDArray, column: str | None) -> Times:
@@ -506,7 +530,11 @@ def _middle(steps: NDArray[np.float64]) -> float:
 
 
 def timed_rows(
-    who: str, rows: Iterable[tuple[str, Any]], column: str, may_repeat: bool = False
+    who: str,
+    rows: Iterable[tuple[str, Any]],
+    column: str,
+    may_repeat: bool = False,
+    remedy: str = _REMEDY,
 ) -> tuple[Times, Iterator[tuple[float, Any]]]:
     """Read the times of a stream, in the form of its first rows.
 
@@ -521,6 +549,8 @@ def timed_rows(
         At least one.
     may_repeat : bool
         Whether successive rows may have the same time.
+    remedy : str
+        As for :func:`read_times`.
 
     Returns
     -------
@@ -539,8 +569,8 @@ def timed_rows(
     first = list(islice(given, _FIRST))
     texts = [text for text, _ in first]
     duplicates = "first" if may_repeat else None
-    times = read_times(who, texts, column, first_row=1, duplicates=duplicates)
-    place = _Place(who, f" in column {column!r}", 1, may_repeat)
+    times = read_times(who, texts, column, None, 1, duplicates=duplicates, remedy=remedy)
+    place = _Place(who, f" in column {column!r}", 1, may_repeat, remedy)
     seconds = times.seconds
     if times.starts is not None:
         seconds = np.repeat(seconds, np.diff(np.append(times.starts, len(first))))

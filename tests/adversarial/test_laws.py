@@ -19,6 +19,7 @@ from metriclearn import baselines, clusterers
 from metriclearn.views.whiten import LinearView
 from tests.adversarial.callables import arguments, public
 from tests.adversarial.outcome import CASES, Wrong, in_ci, watched
+from tests.conformance.learners import COUNTED, SHAPED
 
 SOLVER = ml.BundleDual(1e-5, max_rounds=40)
 FULL: dict[str, Any] = {"metric": ml.FullMetric(), "solver": SOLVER, "verbose": False}
@@ -31,6 +32,7 @@ MADE: dict[str, Callable[[float], Any]] = {
     "with known K": lambda _: ml.ChangePointMetricLearner(
         solver=SOLVER, n_segments="given", verbose=False
     ),
+    "penalties by counts": lambda _: ml.PenaltyLearner(SHAPED, COUNTED),
     "some columns": lambda _: clone(SQUARED).set_params(view=ml.views.Columns(0, 3)),
     "Segmenter": lambda _: ml.Segmenter(
         {"l1": [ml.ChangePointMetricLearner(solver=SOLVER)], "pca": [baselines.TunedSegmenter()]}

@@ -184,6 +184,20 @@ SEGMENTERS: dict[str, Row] = {
     "consensus": Row(partial(CONSENSUS, MEMBERS), streams=False),
     "consensus of partial labels": Row(partial(CONSENSUS, MEMBERS), y=PARTLY, streams=False),
     "consensus of names": Row(partial(CONSENSUS, NAMED, for_streams=True), OF_NAMES, ODD),
+    **{
+        f"names of rows behind {view!r}": Row(
+            partial(CONSENSUS, {"one": [SEGMENTS()]}, view=view),
+            rows,
+            ODD,
+            {"groups": THREE},
+            streams=False,
+        )
+        for view, rows in (
+            (views.Fill(), holed(OF_NAMES)),
+            (views.LeaveOut(), holed(OF_NAMES)),
+            (views.OwnScale(), OF_NAMES),
+        )
+    },
     "best of the members": Row(partial(CONSENSUS, MEMBERS, combine="best", for_streams=True)),
 }
 if find_spec("torch"):

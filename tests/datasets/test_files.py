@@ -126,7 +126,7 @@ def test_times_are_no_features_and_values_may_be_missing(tmp_path: Path) -> None
     assert data.feature_names == ["x", "y"]
     assert np.argwhere(np.isnan(data.sequences[0])).tolist() == [[4, 1]]
     file = tmp_path / "a.csv"
-    with pytest.raises(ValueError, match="rows 1 and 2 both have 0; drop one of them, or pass"):
+    with pytest.raises(ValueError, match="rows 1 and 2 both have 0; drop one of them, or keep"):
         file_times(file, "Time (s)")
     times = file_times(file, "Time (s)", duplicates="mean")
     assert times.rate == 1.0
@@ -164,7 +164,7 @@ def test_group_column(tmp_path: Path) -> None:
         ('u,v,label\n"0,5",2,a\n', r"needs finite .*; write decimal points, or separate"),
         ('u,v,label\n"5,013.0",2,a\n', r"needs finite .*; write .* without a comma for each thou"),
         ("u,v,label\n1,2,\n1,2,\n", r"has no value in row 1 of column 'label'; write one"),
-        ("u,v,label\n1,2,a\n1,2,\n", r"has no value in row 2 .* pass --unknown ''"),
+        ("u,v,label\n1,2,a\n1,2,\n", r"has no value in row 2 .* \(partly=True, --unknown ''\)"),
         ("u,v,label\n1,2,a\n1,2,a,7\n", "needs names .* but line 3 is; remove lines above the"),
         ("u,v,label\n1,2,a,\n1,2,b,\n", "needs names .* line 2 is; .* separators at the ends of"),
         ("Device: X\nSerial: 4\nu,v,label\n1,2,a\n", "needs names of columns .* but line 3 is"),

@@ -435,6 +435,11 @@ def test_states_of_torch_that_others_set_change_nothing(
     assert FrozenFeatures(linear, (6,)).transform(XS[0]).shape == (60, 4)
     pytest.importorskip("onnxscript")
     assert export_onnx(again, tmp_path / "encoder.onnx").is_file()
+    members = {"one": [again], "two": [ml.ChangePointMetricLearner()]}
+    best = ml.Segmenter(members, n_folds=2, verbose=False)
+    for one in (best, best.fit(XS, YS), ml.ChangePointMetricLearner()):
+        with pytest.raises(ValueError, match=r"view, got \w+\(.* learner_ of a Segmenter with"):
+            export_onnx(one, tmp_path / "other.onnx")
 
 
 def test_fits_in_threads_are_those_of_one_after_the_other() -> None:

@@ -1,8 +1,10 @@
 """Segmenter: members, their answers and the measures of doubt."""
 
 import copy
+import re
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -698,12 +700,25 @@ def test_quiet_recordings_are_not_cut_at_every_row_by_penalties_of_positions(
     assert [len(one) for one in ends[1:]] == [1] * 8
 
 
-@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
-def test_segments_of_a_frame_have_the_times_of_its_index(zone: str | None) -> None:
+INDICES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
+    "stamps": lambda clock: clock,
+    "stamps of a zone": lambda clock: clock.tz_localize("Europe/Paris"),
+    "objects": lambda clock: pd.Index(list(clock), dtype=object),
+    "texts": lambda clock: clock.astype(str),
+    "periods": lambda clock: clock.to_period("ms"),
+    "categories": pd.CategoricalIndex,
+    "durations": lambda clock: clock - clock[0],
+    "durations of Python": lambda clock: pd.Index([*(clock - clock[0])], dtype=object),
+    "a level": lambda clock: pd.MultiIndex.from_arrays([["a"] * len(clock), clock]),
+}
+
+
+@pytest.mark.parametrize("kind", INDICES)
+def test_segments_of_a_frame_have_the_times_of_its_index(kind: str) -> None:
     X, y = named_recordings(3, 0)
-    start = pd.Timestamp("2026-03-01 08:00", tz=zone)
+    start = pd.Timestamp("2026-03-01 08:00")
     clocks = [start + pd.to_timedelta(np.arange(len(x)) / 20, unit="s") for x in X]
-    frames = [pd.DataFrame(x, index=clock) for x, clock in zip(X, clocks)]
+    frames = [pd.DataFrame(x, index=INDICES[kind](clock)) for x, clock in zip(X, clocks)]
     plain, timed = (
         ml.Segmenter({"one": [ml.WhitenedMetricLearner()]}, n_folds=2, rate=rate, verbose=False)
         for rate in (None, 20.0)
@@ -717,6 +732,35 @@ def test_segments_of_a_frame_have_the_times_of_its_index(zone: str | None) -> No
     with pytest.raises(ValueError, match="has 1 rows per second, but the model needs 20"):
         timed.segments(slow)
     assert plain.segments(slow) == plain.segments(X[0])
+    names = [f"row {i}" for i in range(len(X[0]))]
+    assert plain.segments(frames[0].set_axis(names)) == plain.segments(X[0])
+    again = pd.concat([frames[0][:1], frames[0][:-1]])
+    remedy = "drop one of them, or average these rows (frame.groupby(level=0).mean())."
+    with pytest.raises(ValueError, match=f"{re.escape(remedy)}$"):
+        plain.segments(again)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Float64", "int64[pyarrow]"])
+def test_missing_values_of_a_frame_are_those_of_an_array(kind: str) -> None:
+    """With times, too, at twice the rate of the model: known values are averaged."""
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    X, y = named_recordings(3, 0)
+    X = [np.rint(10 * x) for x in X]
+    members = {"one": [ml.WhitenedMetricLearner()]}
+    model = ml.Segmenter(members, view=ml.views.LeaveOut(), rate=10.0, n_folds=2, verbose=False)
+    model.fit(X, y)
+    rows = np.repeat(X[0], 2, axis=0)
+    clock = pd.to_timedelta(np.arange(len(rows)) / 20, unit="s")
+    frame = pd.DataFrame(rows, index=clock).astype(kind)
+    frame.iloc[4:6, 1], rows[4:6, 1] = pd.NA, np.nan
+    plain, timed = pd.DataFrame(rows), pd.DataFrame(rows, index=clock)
+    assert model.predict(frame).tolist() == model.predict(plain).tolist()
+    with pytest.warns(UserWarning, match="20 rows per second and the model 10, so rows are aver"):
+        assert model.segments(frame) == model.segments(timed)
+    frame[0] = "a"
+    with pytest.raises(ValueError, match="array of real numbers in the data set, got something"):
+        model.segments(frame)
 
 
 class Doubled(BaseEstimator):

@@ -149,7 +149,7 @@ def test_a_note_names_the_reading(
     ("values", "sentence"),
     [
         (np.array([10, 20, 30, 5], np.uint32), "row 4 has 5 after 30; sort the rows by time"),
-        ([0, 1, 1], "rows 2 and 3 both have 1; drop one of them, or pass --duplicates"),
+        ([0, 1, 1], "rows 2 and 3 both have 1; drop one of them, or average these rows"),
         (
             [*range(8), "Total"],
             "needs numbers in column 't', but row 9 has 'Total'; correct or drop",

@@ -375,7 +375,7 @@ def _segments_of(
     import numpy as np
 
     if not path.is_dir():
-        return datasets.read_labels(path, label, annotator)
+        return _read_labels(path, label, annotator)
     if rate is not None:
         tables = {}
         for file in datasets.sequence_files("compare", path, None, datasets.ENDINGS):
@@ -400,6 +400,13 @@ def _segments_of(
         )
     read = (datasets.read_labels(file, annotator=annotator).items() for file in files)
     return dict(pair for pairs in read for pair in pairs)
+
+
+def _read_labels(path: Path, *options: str | None) -> dict[str, list[Segment]]:
+    """Read a table of segments, or files like a pattern."""
+    if not (path.exists() or set(path.name) & set("*?[")):
+        raise FileNotFoundError(f"{str(path)!r} does not exist; correct the name of this table.")
+    return datasets.read_labels(path, *options)
 
 
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
@@ -447,7 +454,7 @@ def _truth(
     """Read the true segments of recordings."""
     if table is None:
         return {}
-    true = datasets.named_as(datasets.read_labels(table, annotator=annotator), stems)
+    true = datasets.named_as(_read_labels(table, None, annotator), stems)
     if lacking := [stem for stem in stems if stem not in true]:
         raise ValueError(f"{str(table)!r} has no segments of {', '.join(lacking[:5])}.")
     return true

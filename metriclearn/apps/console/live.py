@@ -195,7 +195,9 @@ class RowClock:
             return
         self._begins = []
         may_repeat = self.duplicates is not None
-        times, rows = timed_rows(_INPUT, chain([first], given), str(self.time), may_repeat)
+        remedy = "drop one of them, or pass --duplicates mean or --duplicates first"
+        rows_ = chain([first], given)
+        times, rows = timed_rows(_INPUT, rows_, str(self.time), may_repeat, remedy)
         rate = times.rate if len(times.seconds) > 1 else self.rate
         is_even = times.matches(self.rate)
         for _, same in groupby(

@@ -92,7 +92,8 @@ def read_raven(
     wanted = "Annotation" if label is None else label
     for column in (*_TIMES, *([label] if label else [])):
         if column not in header:
-            raise lacks(path, column, header, "export it, or name the column of labels (--label)")
+            remedy = "export it" + (", or name another one (label=…, --label)" * (column == label))
+            raise lacks(path, column, header, remedy)
     if wanted not in header:
         note(
             f"{path.name!r} has no column {wanted!r}, so its segments have no labels; name one of "

@@ -207,7 +207,7 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
     error = console(*fit, status=1).err
     assert (
         "name the column of times (--time stamp), and ignore columns without numbers "
-        "(ignore=['who'], --ignore who)." in error
+        "(ignore=['stamp', 'who'], --ignore who)." in error
     )
     told = console(*fit, "--time", "stamp", "--ignore", "who")
     assert "4 rows per second" in told.out
@@ -637,6 +637,13 @@ def test_compare_folders(tmp_path: Path, console: Console) -> None:
     console.assert_refused("holds no tables NAME.segments.csv", "compare", tmp_path, found)
     words = "with a label in column 'phase' pass --time or --rate"
     console.assert_refused(words, "compare", tmp_path, found, "--label", "phase")
+    blank = tmp_path / "blank"
+    blank.mkdir()
+    (blank / "a.csv").write_text("x,who\n1,\n2,b\n")
+    words = "no value in row 1 of column 'who'; write one."
+    console.assert_refused(words, "compare", blank, found, "--label", "who", "--rate", 1)
+    words = "does not exist; correct the name of this table."
+    console.assert_refused(words, "compare", tmp_path / "no.csv", found)
     for name, end in (("a", 1.0), ("b", 2.0)):
         spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
         save_segments({name: spans}, found / f"{name}.segments.csv")

@@ -149,7 +149,8 @@ def test_rows_of_one_time(folder: Path, told: Any, monkeypatch: Any) -> None:
         pd.concat([table, again]).sort_values("t", kind="stable").to_csv(file, index=False)
     model = folder / "a.model"
     error = told("fit", folder, *FIT, "--out", model, status=1).err
-    assert "rows 1 and 2 both have 0.0; drop one of them, or pass --duplicates mean" in error
+    remedy = "drop one of them, or keep one row for both (duplicates=…, --duplicates)"
+    assert f"rows 1 and 2 both have 0.0; {remedy}" in error
     for how in ("mean", "first"):
         said = told("fit", folder, *FIT, "--out", model, "--duplicates", how)
         assert "tables, 2 columns, 2 rows per second" in said.out
@@ -215,9 +216,8 @@ def test_one_of_several_annotators(folder: Path, told: Any) -> None:
     fit = ("fit", folder, "--features", "tables", "--time", "t", "--quick", "--out", folder / "m")
     fit = (*fit, "--ignore", "state")
     error = told(*fit, status=1).err
-    assert (
-        "has segments of several annotators, Ann, Zo\u00eb; choose one (annotator=…, --ann" in error
-    )
+    listed = "has segments of several annotators, Ann, Zo\u00eb; keep those of one in the file"
+    assert f"{listed}, or choose one (annotator=…, --annotator NAME)." in error
     error = told(*fit, "--annotator", "Bob", status=1).err
     assert "no segments of the annotator 'Bob', only of Ann, Zo\u00eb; choose another" in error
     assert "idle, spin, wash" in told(*fit, "--annotator", "Ann").out

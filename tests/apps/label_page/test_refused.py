@@ -94,6 +94,13 @@ REFUSED: list[tuple[str, str, Any, dict[str, str], str]] = [
         ("POST", f"/{TOKEN}/import/{kind}/one", b"\x00\xffjunk\n<" * 9, {}, "The file (")
         for kind in FORMATS
     ),
+    (
+        "POST",
+        f"/{TOKEN}/import/csv/one",
+        b"recording,start,end,label,coder\none,0,5,a,Ann\none,0,5,b,Bob\n",
+        {},
+        "several annotators, Ann, Bob; keep those of one in the file.",  # where no option is
+    ),
     *(
         ("POST", f"/{TOKEN}/api/tiers", name.encode(), {}, "A tier needs a name")
         for name in ("", " ", "a/b", "../up", "a.b", ".hidden", "x" * 41, "one", "TWO", "tab\tin")
