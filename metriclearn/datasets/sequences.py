@@ -71,7 +71,8 @@ class LabeledSequences(Items):
     name : str
         Name of the data set.
     sequences : list of N arrays (T_i, P)
-        Features, stored as float64. NaN is a missing value; infinity is refused.
+        Features, stored as float64. NaN is a missing value; infinity is refused. Arrays are kept,
+        not copies of them, because they may fill the memory.
     labels : list of N arrays (T_i,)
         Label of every sample: numbers, strings or other hashable values.
     groups : list of N str

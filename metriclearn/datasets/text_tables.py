@@ -97,10 +97,15 @@ def form_of_file(path: PathLike) -> TableForm:
     ValueError
         If two columns have the same name.
     """
-    with open(path, encoding="utf-8-sig") as stream:
-        form = table_form(list(islice(stream, _FIRST)))
+    form = form_of_lines(path)
     check_distinct(repr(os.fspath(path)), form.names)
     return form
+
+
+def form_of_lines(path: PathLike) -> TableForm:
+    """Return the form of the table in a file, whose first line may repeat a cell."""
+    with open(path, encoding="utf-8-sig") as stream:
+        return table_form(list(islice(stream, _FIRST)))
 
 
 def check_distinct(who: str, names: Sequence[str]) -> None:

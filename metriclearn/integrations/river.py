@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from metriclearn.running import text
+
 
 class StreamingChangePointDetector:
     """Follow a stream of samples, which are dictionaries, with a fitted segmenter.
@@ -85,9 +87,10 @@ class StreamingChangePointDetector:
         return self._n_final + len(found.ends) + len(pending.ends) - 1
 
     def _row(self, x: Mapping[Any, float]) -> Any:
-        given = list(x)
-        names = getattr(self.segmenter, "feature_names_in_", None)
-        if names is None:
+        values = {text(name): value for name, value in x.items()}
+        given = list(values)
+        fitted = getattr(self.segmenter, "feature_names_in_", None)
+        if fitted is None:
             names = self._names = given if self._names is None else self._names
             if given != names:
                 raise ValueError(
@@ -95,10 +98,12 @@ class StreamingChangePointDetector:
                     "every sample, because the segmenter was fitted to arrays without names, got "
                     f"{given[:5]}; fit it to data frames, and the names of columns decide."
                 )
-        lacking = [name for name in names if name not in x]
+        else:
+            names = list(map(text, fitted))
+        lacking = [name for name in names if name not in values]
         if lacking:
             raise ValueError(
                 f"StreamingChangePointDetector needs the feature {lacking[0]!r} in every sample, "
                 f"got {list(x)[:5]}; pass the features of the training."
             )
-        return np.array([[x[name] for name in names]], dtype=np.float64)
+        return np.array([[values[name] for name in names]], dtype=np.float64)

@@ -312,6 +312,13 @@ def whole(value: Any) -> Any:
     return np.asarray(value).astype(np.int64) if np.ndim(value) else int(value)
 
 
+def _widened(value: Any) -> Any:
+    """Convert a number, or the numbers in a tuple or list, by :func:`whole`."""
+    if type(value) in (tuple, list) and any(isinstance(item, np.integer) for item in value):
+        return type(value)(map(_widened, value))
+    return whole(value) if isinstance(value, np.integer) else value
+
+
 def text(value: Any) -> Any:
     """Return the form in which a text is compared: composed (NFC), without blanks at its ends.
 
@@ -467,8 +474,7 @@ def needs(function: Function) -> Function:
             row = rows[name]
             if row is not None:
                 row.check(who, name, value)
-            if isinstance(value, np.integer):
-                bound.arguments[name] = whole(value)
+            bound.arguments[name] = _widened(value)
         return function(*bound.args, **bound.kwargs)
 
     return cast(Function, checked)

@@ -376,12 +376,23 @@ class _Place(NamedTuple):
 
 def _plain(values: Any) -> NDArray:
     """Convert times to a NumPy array of numbers, datetime64, timedelta64 or objects."""
-    if getattr(getattr(values, "dtype", None), "tz", None) is not None:  # of pandas
-        values = optional("pandas", "tables").Index(values).tz_convert("UTC").tz_localize(None)
-    if str(getattr(values, "dtype", "")).startswith("period"):
-        values = optional("pandas", "tables").PeriodIndex(values).to_timestamp()
+    if type(values).__module__.startswith("pandas."):
+        values = plain_index(optional("pandas", "tables").Index(values))
+        if getattr(values.dtype, "tz", None) is not None:
+            values = values.tz_convert("UTC").tz_localize(None)
     array = np.asarray(values)
     return array if array.dtype.kind in "iufmM" else array.astype(object)
+
+
+def plain_index(index: Any) -> Any:
+    """Return a pandas index in which periods are their starts; all types that can be are NumPy's.
+
+    Categories, types of Arrow, and objects such as time stamps are converted.
+    """
+    if hasattr(index.dtype, "tz") or (isinstance(index.dtype, np.dtype) and index.dtype != object):
+        return index
+    plain = optional("pandas", "tables").Index(index.tolist(), name=index.name)
+    return plain.to_timestamp() if plain.inferred_type == "period" else plain
 
 
 def index_times(index: Any) -> Any:
@@ -390,12 +401,11 @@ def index_times(index: Any) -> Any:
     They may be of any type, also texts. Returns None if the index counts or names rows.
     """
     for level in range(getattr(index, "nlevels", 0)):
-        values = index.get_level_values(level)
-        values = values.astype(values.categories.dtype) if hasattr(values, "categories") else values
-        kind = values.inferred_type
-        if kind == "string" and any(f.is_stamp and f.read(values[0]) is not None for f in FORMS):
+        values = plain_index(index.get_level_values(level))
+        texts = values[:1].tolist() if values.inferred_type == "string" else []
+        if any(form.is_stamp and form.read(one) is not None for form in FORMS for one in texts):
             return values
-        if kind in ("datetime64", "datetime", "date", "timedelta64", "timedelta", "period"):
+        if values.inferred_type in ("datetime64", "datetime", "date", "timedelta64", "timedelta"):
             return values
     return None
 

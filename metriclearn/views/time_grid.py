@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
 from metriclearn.running.parameters import Needs, Positive, dimensions, needs, shown
-from metriclearn.running.times import Times, read_times
+from metriclearn.running.times import Times, plain_index, read_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,6 +199,7 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
             f"{who} needs columns of different names, got {shown(list(table.columns))}."
         )
     times = pd.Index(table.index if time is None else table.pop(time))
+    times = plain_index(times)
     if isinstance(times, pd.RangeIndex):
         raise ValueError(
             f"{who} needs a time for every row, but the index only counts them; name the column "

@@ -84,13 +84,21 @@ def arguments_of_types(draw: st.DrawFn) -> tuple[Call, Any, str, Any]:
     as good, or what an 8-bit type can just hold.
     """
     call, kind = draw(st.sampled_from(WHOLE)), draw(st.sampled_from(TYPES))
-    form = draw(st.sampled_from(["numpy", "pandas", "arrow"]))
+    form = draw(st.sampled_from(["numpy", "pandas", "arrow", "items"]))
     good, most = whole_numbers(call), np.iinfo(kind).max
     if np.ndim(good):
         named = call.parameter in ("y", "labels", "labels_true", "labels_pred", "a", "b")
         plain = [int(item) for item in good]
         if named and "Change" not in call.name:
             plain = [int(item) + int(most) - max(plain) for item in plain]
+        if form == "items":
+            items = map(np.dtype(kind).type, plain)
+            return (
+                call,
+                plain,
+                f"items of {kind}",
+                tuple(items) if type(good) is tuple else [*items],
+            )
         names = {"numpy": kind, "pandas": kind.title().replace("Ui", "UI"), "arrow": kind}
         dtype = f"{kind}[pyarrow]" if form == "arrow" else names[form]
         typed: Any = np.array(plain, kind) if form == "numpy" else pd.Series(plain, dtype=dtype)

@@ -253,6 +253,10 @@ def test_tables_of_raven_and_boris(tmp_path: Path) -> None:
     path = tmp_path / "rec.Table.1.selections.txt"
     path.write_text(SELECTIONS)
     assert read_labels(path, "Species") == {"rec": [(0.0, 2.5, "owl"), (2.5, 3.0, "wren")]}
+    path.write_text("\ufeff" + SELECTIONS.replace(".", ",").replace("Species", "espe\u0300ce"))
+    assert read_labels(path, "esp\u00e8ce ") == {"rec": [(0.0, 2.5, "owl"), (2.5, 3.0, "wren")]}
+    with pytest.raises(ValueError, match=r"column 'x', got .*; name one of its columns \(label=…"):
+        read_labels(path, "x")
     with pytest.warns(UserWarning, match="no column 'Annotation', so its segments have no labels"):
         assert read_labels(path) == {"rec": [(0.0, 2.5, ""), (2.5, 3.0, "")]}
     expected = {
@@ -282,7 +286,7 @@ BAD: list[tuple[str, str, str]] = [
         SELECTIONS.replace("End", "Stop"),
         r"needs a column 'End Time \(s\)', got",
     ),
-    ("a.selections.txt", "Begin Time (s)\tEnd Time (s)\tAnnotation\n0\tx\ta\n", "be read as Raven"),
+    ("a.selections.txt", "Begin Time (s)\tEnd Time (s)\tAnnotation\n0\tx\ta\n", "see line 2"),
     (
         "a.selections.txt",
         "Begin Time (s)\tEnd Time (s)\tAnnotation\tBegin File\n0\t1\ta\ta.wav\n0\t1\ta\tb.wav\n",

@@ -23,6 +23,8 @@ def test_unlikely_coordinates_are_missing(tmp_path: Path) -> None:
     expected = [[1.5, 2, 3, 4], [nan, nan, 7, 8], [nan, nan, 1, 2]]
     np.testing.assert_array_equal(table.to_numpy(), expected)
     animals = POSES.replace("bodyparts", "individuals,m,m,m,m,m,m\nbodyparts")
+    path.write_text(POSES.replace(",", ";").replace(".", ","))
+    np.testing.assert_array_equal(read_poses(path, 0.6).to_numpy(), expected)
     path.write_text(animals)
     assert list(read_poses(path).columns)[2:] == ["m left ear x", "m left ear y"]
 

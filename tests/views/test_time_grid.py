@@ -146,6 +146,30 @@ def test_errors_name_the_row_and_the_remedy(frame, options, words) -> None:
     assert str(raised.value).count(". ") == 0
 
 
+@pytest.mark.parametrize(
+    "index_of",
+    [
+        lambda clock: clock.to_period("s"),
+        lambda clock: clock.astype(str),
+        lambda clock: pd.Index(list(clock), dtype=object, name=clock.name),
+        pd.CategoricalIndex,
+        lambda clock: clock.astype("timestamp[ns][pyarrow]"),
+    ],
+    ids=["periods", "texts", "objects", "categories", "Arrow"],
+)
+def test_stamps_of_any_type_are_those_of_numpy(index_of) -> None:
+    clock = pd.date_range("2026-03-01", periods=9, freq="2s", name="when")
+    try:
+        index = index_of(clock)
+    except ImportError:
+        pytest.skip("pyarrow is not installed")
+    frame = pd.DataFrame({"x": np.arange(9.0)}, index=index)
+    assert change_times(frame, [4, 9]).tolist() == change_times(clock, [4, 9]).tolist()
+    (piece,), (expected,) = regular(frame, 1, 5), regular(frame.set_axis(clock), 1, 5)
+    assert piece.index.tolist() == expected.index.tolist()
+    assert piece.index.name == "when"
+
+
 def test_change_times_refuses_what_are_no_times_or_change_points() -> None:
     with pytest.raises(ValueError, match="change_times needs times that increase"):
         change_times(WALK.iloc[::-1], [2])

@@ -132,7 +132,11 @@ def live_segments(
     recent: list[NDArray] = []  # scores of labels since the start of the segment
     waiting: Segment | None = None
     divides = getattr(model, "divides_equal_", False)
-    for rows in chain(chunks, [None]):
+    for number, rows in enumerate(chain(chunks, [None])):
+        if rows is None and number == 0:
+            raise ValueError(
+                f"{_INPUT} needs rows with values, but has none; check what writes to it."
+            )
         if rows is not None and row_names is not None:
             recent.append(row_names.scores(rows))
         found = stream.finish() if rows is None else stream.push(rows)
@@ -196,8 +200,8 @@ class RowClock:
         self._begins = []
         may_repeat = self.duplicates is not None
         remedy = "drop one of them, or pass --duplicates mean or --duplicates first"
-        rows_ = chain([first], given)
-        times, rows = timed_rows(_INPUT, rows_, str(self.time), may_repeat, remedy)
+        lines = chain([first], given)
+        times, rows = timed_rows(_INPUT, lines, str(self.time), may_repeat, remedy)
         rate = times.rate if len(times.seconds) > 1 else self.rate
         is_even = times.matches(self.rate)
         for _, same in groupby(

@@ -20,6 +20,7 @@ from metriclearn.datasets.annotations import (
 from metriclearn.datasets.text_tables import lacks, text_rows
 from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
+from metriclearn.running.parameters import text
 
 _TIMES = ("Begin Time (s)", "End Time (s)")
 _RAVEN = ("Selection", "View", "Channel", *_TIMES, "Low Freq (Hz)", "High Freq (Hz)", "Annotation")
@@ -87,29 +88,46 @@ def read_raven(
     --------
     write_raven : writes such a table.
     """
-    lines = [line.split("\t") for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
-    header = [cell.strip() for cell in lines[0]] if lines else []
-    wanted = "Annotation" if label is None else label
-    for column in (*_TIMES, *([label] if label else [])):
-        if column not in header:
-            remedy = "export it" + (", or name another one (label=…, --label)" * (column == label))
-            raise lacks(path, column, header, remedy)
+    # Raven does not quote cells, so a label may hold a quotation mark
+    lines = [line.split("\t") for line in path.read_text("utf-8-sig").split("\n")]
+    header = list(map(text, lines[0]))
+    wanted = text(label or "Annotation")
+    _check_columns(path, header, _TIMES, wanted if label else None)
     if wanted not in header:
         note(
             f"{path.name!r} has no column {wanted!r}, so its segments have no labels; name one of "
             f"its columns {header[:20]} (label=…, --label)."
         )
-    rows = [dict(zip(header, map(str.strip, line))) for line in lines[1:]]
+    rows = [
+        (number, defaultdict(str, zip(header, map(str.strip, line))))
+        for number, line in enumerate(lines[1:], 2)
+        if any(map(str.strip, line))
+    ]
     by = column_of_annotators(header)
-    people = [("" if by is None else row.get(header[by], ""), name) for row in rows]
+    people = [("" if by is None else row[header[by]], name) for _, row in rows]
     rows = [rows[i] for i in of_annotator(path, people, annotator)]
-    if len(files := sorted({row.get("Begin File", "") for row in rows})) > 1:
+    if len(files := sorted({row["Begin File"] for _, row in rows})) > 1:
         raise ValueError(
             f"{os.fspath(path)!r} needs selections of one recording, got {files[:5]}; save a table "
             "for each."
         )
-    times = [[float(row[time]) for time in _TIMES] for row in rows]
-    return sorted({(a, b, row.get(wanted, "")) for (a, b), row in zip(times, rows)})
+    found = set()
+    for number, row in rows:
+        start, end = (seconds_in(row[time]) for time in _TIMES)
+        if not 0 <= start <= end < inf:
+            raise _wrong(path, "times that increase", number)
+        found.add((start, end, row[wanted]))
+    return sorted(found)
+
+
+def _check_columns(
+    path: Path, header: Sequence[str], needed: Sequence[str], label: str | None
+) -> None:
+    """Raise a ValueError if a table lacks a column that a reader needs, or that of the labels."""
+    if lacking := [column for column in needed if column not in header]:
+        raise lacks(path, lacking[0], header, "export all columns")
+    if label is not None and label not in header:
+        raise lacks(path, label, header, "name one of its columns (label=…, --label)")
 
 
 def is_boris(header: Sequence[str]) -> bool:
@@ -195,12 +213,10 @@ def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_E
     by, place = column_of_annotators(header), header.index("observation id")
     people = [(row[by] if by is not None and by < len(row) else "", row[place]) for _, row in rows]
     rows = [rows[i] for i in of_annotator(path, people, annotator)]
-    wanted, is_paired = (label or "Behavior").lower(), "start (s)" in header
+    wanted, is_paired = text(label or "Behavior").lower(), "start (s)" in header
     first, last = ("start (s)", "stop (s)") if is_paired else ("time", "time")
     coded = "status" if "status" in header else "behavior type"  # of versions before 8
-    for column in (wanted, first, last, *([] if is_paired else [coded])):
-        if column not in header:
-            raise lacks(path, column, header, "export all columns of the events")
+    _check_columns(path, header, (first, last, *([] if is_paired else [coded])), wanted)
     for line, row in rows:
         cells = defaultdict(str, zip(header, row))
         key = cells["observation id"], cells["subject"], cells["behavior"]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.sequences import name_classes, runs
-from metriclearn.estimators.reading.labels import sample_labels
+from metriclearn.estimators.reading.labels import note_alike, sample_labels
 from metriclearn.estimators.scores.name_weights import discriminant
 from metriclearn.problem.partition import Partition
-from metriclearn.running.notes import note
 from metriclearn.views.neighbors import StandardWindows
 
 
@@ -62,12 +60,7 @@ class RowNames:
         written, first, texts = np.unique(
             classes.astype(str), return_index=True, return_inverse=True
         )
-        alike = groupby(sorted(written.tolist(), key=_spelled), _spelled)
-        if twice := [spellings for _, of_one in alike if len(spellings := list(of_one)) > 1]:
-            note(
-                f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
-                "differ by spaces or capitals only; write them alike if they are one."
-            )
+        note_alike(written)
         scaled = StandardWindows.of(0, arrays)
         rows = np.vstack([scaled.transform(X)[k] for X, k in zip(arrays, known)])
         weights, intercepts = discriminant(rows, written[texts])
@@ -82,7 +75,3 @@ class RowNames:
         """Return the name of every segment, as it was given."""
         means = found.pool(np.asarray(X, dtype=np.float64)) / found.sizes[:, None]
         return np.asarray(self.names)[np.argmax(self.scores(means), axis=1)]
-
-
-def _spelled(label: str) -> str:
-    return "".join(label.split()).casefold()

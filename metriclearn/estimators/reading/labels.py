@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from metriclearn.problem.partition import (
     label_values,
     numbered,
 )
-from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
+from metriclearn.running.notes import note
+from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, text, whole
 
 # Weights below this fraction of the largest weight change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
@@ -351,6 +353,7 @@ def read_names(
         ) from error
     if classes is None:
         classes = found
+        note_alike(classes)
         if len(classes) == 0:
             raise ValueError(
                 f"{who} needs labels of samples, whose values are names, got change-points or "
@@ -367,6 +370,21 @@ def read_names(
         row[values != -1] = np.searchsorted(classes, values[values != -1])
         codes.append(row)
     return codes, classes
+
+
+def note_alike(names: NDArray) -> None:
+    """Note names that are different classes, but that people may see as one."""
+    written = sorted(set(map(str, names.tolist())), key=_spelled)
+    alike = [list(spellings) for _, spellings in groupby(written, _spelled)]
+    if twice := [spellings for spellings in alike if len(spellings) > 1]:
+        note(
+            f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but differ "
+            "by spaces, capitals or composed letters only; write them alike if they are one."
+        )
+
+
+def _spelled(label: str) -> str:
+    return "".join(text(label).split()).casefold()
 
 
 def read_known(

@@ -192,7 +192,7 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         ("1,2,3\n1,2,3,4\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("power,noise,water, water\n1,2,3,4\n", [], "distinct column names, but repeats ['water']"),
         ("1,2,3\n", ["--rate", "8000"], "needs lines of CSV without --rate, got --rate 8000"),
-        ("", [], "needs a sample before finish"),
+        ("", [], "needs rows with values, but has none"),
     ],
 )
 def test_input_that_cannot_be_used(

@@ -105,7 +105,7 @@ def test_missing_values_are_left_out_or_filled(
     assert "missing" not in said
     monkeypatch.setattr(sys, "stdin", io.StringIO("t,power,water\n0,1,\n0.5,,2\n"))
     error = told("segment", "-", "--model", model, status=1).err
-    assert "needs a sample before finish" in error
+    assert "needs rows with values, but has none" in error
     new.write_text("t,power,water\n0,1,\n0.5,,2\n")
     error = told("segment", new, "--model", model, status=1).err
     assert f"'{new}' needs a row without a missing value, but has none; interpolate" in error
