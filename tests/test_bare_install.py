@@ -1,7 +1,9 @@
 """Without matplotlib and pandas: learning, sound and the console work; the rest says what to do."""
 
+import shutil
 import subprocess
 import sys
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -100,3 +102,18 @@ assert main(["compare", f"{folder}/segments.csv", f"{folder}/segments.csv"]) == 
     ]
     (found,) = read_segments(tmp_path / "later" / "new.segments.csv").values()
     assert found == truth
+
+
+def test_an_editable_install_is_found_from_the_folder_of_the_clone(tmp_path: Path) -> None:
+    """There, the clone itself would be an empty namespace if a finder came after all paths."""
+    pytest.importorskip("setuptools", minversion="77")
+    clone, root = tmp_path / "metriclearn", Path(__file__).parents[1]
+    for name in ("pyproject.toml", "README.md", "LICENSE", "metriclearn/__init__.py"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, clone / name)
+    build = "import setuptools.build_meta as b; b.build_editable('.')"
+    made = subprocess.run([sys.executable, "-c", build], cwd=clone, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    with zipfile.ZipFile(next(clone.glob("*.whl"))) as wheel:
+        (path,) = (name for name in wheel.namelist() if name.endswith(".pth"))
+        assert wheel.read(path).decode().strip() == str(clone)

@@ -137,15 +137,16 @@ class Clock(NamedTuple):
         times = read_times(repr(name), table[column], column, form, first_row=1)
         return cls(times.form, times.origin, float(times.at(len(table))), times)
 
-    def seconds(self, time: Any) -> float:
+    def seconds(self, time: Any, where: str) -> float:
         """Convert a time to seconds since the first row. It is NaN if Label Studio wrote 0NaN."""
         if "nan" in str(time).lower() or time is None:
             return nan
         value = self.form.read(str(time).strip())
-        if value is None:
+        if value is None or not abs(value) < 1e300:
             raise ValueError(
-                f"Times need to be {self.form.title}, got {time!r}; pass the labeling "
-                "configuration, whose timeFormat says how to read them."
+                f"{where} needs times of regions that are {self.form.title}, got "
+                f"{str(time)[:40]!r}; pass the labeling configuration, whose timeFormat tells how "
+                "to read them."
             )
         if self.form.turn and value < self.origin:  # after midnight
             value += self.form.turn
@@ -387,8 +388,10 @@ def _listed(tasks: PathLike | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
     if isinstance(tasks, (str, os.PathLike)):
         try:
             content = json.loads(Path(tasks).read_text("utf-8-sig"))
-        except ValueError as error:
-            raise ValueError(f"{os.fspath(tasks)!r} is not JSON ({error}).") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                f"{os.fspath(tasks)!r} is not JSON ({error}); export it from Label Studio again."
+            ) from None
     if isinstance(content, Mapping):
         content = [content]
     if not isinstance(content, Sequence):
@@ -506,7 +509,7 @@ def _segments(where: str, regions: Sequence[tuple[Any, Any, str]], clock: Clock)
     """Convert regions to segments in seconds. If all regions are instants, they are boundaries."""
     timed, left_out, turned = [], [], 0
     for a, b, label in regions:
-        start, end = clock.seconds(a), clock.seconds(b)
+        start, end = clock.seconds(a, where), clock.seconds(b, where)
         if isnan(start + end):
             left_out.append(f"a region from {a!r} to {b!r}")
             continue

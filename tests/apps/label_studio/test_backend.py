@@ -124,7 +124,9 @@ def test_regions_without_labels_and_instants() -> None:
         ([{"audio": "a.wav", "label": []}], "Task 1 needs data"),
         (3, "Tasks need to be a list"),
         ([task() | {"annotations": {"result": []}}], "Task 5 needs annotations with lists"),
-        ([task(region("soon", 1, "a"))], "Times need to be numbers, got 'soon'"),
+        ([task(region("soon", 1, "a"))], "Task 5 needs times of regions that are .* got 'soon'"),
+        ([task(region(0, 10**400, "a"))], "Task 5 needs times of regions that are numbers, got '1"),
+        ("[" * 100_000, "is not JSON .*; export it from Label Studio again"),
         ([task(bare(end=1))], "Task 5 has a region without a start"),
         ([task(region(0, 2, "a"), region(1, 3, "b"))], "'Task 5' needs disjoint segments"),
         ([task(region(-1, 2, "a"))], "'Task 5' needs 0 <= start < end"),
@@ -155,7 +157,10 @@ def test_regions_without_labels_and_instants() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_gives_one_sentence(given: Any, sentence: str) -> None:
+def test_what_cannot_be_read_gives_one_sentence(given: Any, sentence: str, tmp_path: Path) -> None:
+    if isinstance(given, str):
+        (tmp_path / "export.json").write_text(given)
+        given = tmp_path / "export.json"
     with pytest.raises(ValueError, match=sentence):
         read_tasks(given)
 
