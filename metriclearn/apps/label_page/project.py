@@ -360,6 +360,10 @@ class Project:
             self.revision, self.seen = after.revision, after.seen
             return self.revision
 
+    def is_cut(self, name: str, rows: Sequence[Segment]) -> bool:
+        """Tell whether rows of a file reach beyond the end of a recording by over a second."""
+        return max((end for _, end, _ in rows), default=0.0) > self.seconds[name] + 1.0
+
     @property
     def is_table_ours(self) -> bool:
         """Whether the page may replace ``segments.csv``: no other program has written or edited it.

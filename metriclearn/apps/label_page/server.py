@@ -118,6 +118,8 @@ class Page:
 
     def state(self, request: Any, body: bytes) -> Any:
         """Send what the page needs at its start: recordings, formats, tiers and annotations."""
+        for name in set(tiers_of(self.folder)) - set(self.tiers):  # that another server has begun
+            self.open_tier(name).loop.thread.start()
         shown = ("name", "kind", "seconds", "rate", "signal_rate", "channels")
         recordings = [
             {key: getattr(one, key) for key in shown}
@@ -342,7 +344,8 @@ class Page:
             for name, many in segments.items()
             if name in self.recordings
         }
-        return {"annotations": given, "unknown": sorted(set(segments) - set(given))}
+        late = [name for name in given if self.project.is_cut(name, segments[name])]
+        return {"annotations": given, "unknown": sorted(set(segments) - set(given)), "late": late}
 
     def _shown(self, one: Recording, request: Any) -> list[Segment]:
         """Return the labeled segments of a recording, with predicted segments between them.
@@ -458,6 +461,11 @@ def _begin_with(
 ) -> None:
     """Annotate recordings by segments. ``counts``: numbers may count segments."""
     seconds = project.seconds
+    if late := [name for name, rows in spans.items() if project.is_cut(name, rows)]:
+        note(
+            f"Segments that reach beyond the end of {', '.join(map(repr, late[:5]))} are cut "
+            "there, or left out; check that times are in seconds."
+        )
     project.annotations = {
         name: imported(name, rows, seconds[name], covers=True, counts=counts)
         for name, rows in spans.items()

@@ -236,6 +236,15 @@ def test_a_table_of_other_recordings_is_refused_by_their_names(server: Server) -
     status, content = given("elsewhere", "one ", "two")  # a blank does not count
     assert (status, sorted(content["annotations"])) == (200, ["one", "two"])
     assert content["unknown"] == ["elsewhere"]
+    assert content["late"] == []
+    table = b"recording,start,end,label\none,3,900,a\n"  # not lost without a word
+    content = json.loads(server.ask("POST", f"/{TOKEN}/import/csv/one", table)[1])
+    assert content["late"] == ["one"]
+    (server.folder / "segments.csv").write_bytes(table)
+    with pytest.warns(
+        UserWarning, match="reach beyond the end of 'one' are cut there, or left out"
+    ):
+        _states(server.folder)
 
 
 def test_a_table_edited_later_is_kept(server: Server) -> None:

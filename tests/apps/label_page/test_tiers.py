@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.label_page.project import tiers_of
+from metriclearn.apps.label_page.project import read_annotations, tiers_of
 from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets.annotations import read_segments
 from tests.apps.label_page.test_server import SEGMENTS, TOKEN, Server
@@ -63,6 +63,14 @@ def test_a_tier_is_saved_learned_and_exported_separately(server: Server) -> None
         path = f"/{TOKEN}/tier/words/api/learned/{learned['serial']}"
         learned = {"busy": True} | json.loads(server.ask("GET", path)[1])
     assert set(learned["recordings"]["one"]["labels"]) == {"yes", "no"}
+
+
+def test_a_tier_that_another_server_has_begun_is_there(server: Server) -> None:
+    other = open_page(server.folder).open_tier("words")
+    other.project.change(0, {"one": read_annotations(SEGMENTS, 9.0)}, ["x"])
+    tiers = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])["tiers"]
+    assert tiers["words"]["one"] == SEGMENTS
+    assert server.ask("GET", f"/{TOKEN}/tier/words/api/project")[0] == 200
 
 
 def test_tiers_are_there_after_a_restart_and_for_fit(server: Server, tmp_path: Path) -> None:

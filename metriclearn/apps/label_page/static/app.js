@@ -658,11 +658,14 @@ function key(event) {
 
 async function importFile(file) {
   try {
-    const { annotations, unknown } = await readFile(call, file, state.current.name);
+    const { annotations, unknown, late } = await readFile(call, file, state.current.name);
     const used = Object.values(annotations).flat().map((one) => one.label).filter(Boolean);
     commit(annotations, [...new Set([...state.labels, ...used])].slice(0, state.most_labels));
     find("transfer").close();
-    if (unknown.length) toast(`Not imported, as they are not in this folder: ${unknown.slice(0, 5).join(", ")}.`);
+    const lost = [];
+    if (unknown.length) lost.push(`Not imported, as they are not in this folder: ${unknown.slice(0, 5).join(", ")}.`);
+    if (late.length) lost.push(`Cut at the end of the recording: ${late.slice(0, 5).join(", ")}; are times in seconds?`);
+    if (lost.length) toast(lost.join(" "));
   } catch (error) {
     toast(error.message);
   }
