@@ -235,7 +235,7 @@ def locked(folder: str | os.PathLike[str], seconds: float = 10.0) -> Iterator[No
     try:
         while True:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(descriptor, wait=False)
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     raise OSError(
@@ -252,7 +252,7 @@ def locked(folder: str | os.PathLike[str], seconds: float = 10.0) -> Iterator[No
         os.close(descriptor)
 
 
-def _lock(stream: BufferedIOBase, wait: bool) -> None:
+def _lock(stream: BufferedIOBase | int, wait: bool) -> None:
     if fcntl is not None:
         fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 

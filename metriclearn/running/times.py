@@ -343,6 +343,18 @@ class _Place(NamedTuple):
             f"{text[:40]!r}; correct or drop this row."
         )
 
+    def ambiguous(self, text: str, first: Form, second: Form, rest: str = "") -> ValueError:
+        return ValueError(
+            f"{self.who} has times such as {text!r}{self.column} that can be read as "
+            f"{first.title} or as {second.title}; write them in full, as 2026-03-31{rest}."
+        )
+
+    def note_chosen(self, text: str, first: Form, second: Form) -> None:
+        note(
+            f"Times such as {text!r}{self.column} are read as {first.title}, because rows are "
+            f"evenly spaced then, and not as {second.title}."
+        )
+
     def rises(self, seconds: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return after which steps the times are in order."""
         steps = np.diff(seconds)
@@ -501,15 +513,9 @@ def _read_texts(place: _Place, texts: list[str], forms: list[Form], dated: bool)
         if equal or other[1].is_rare:
             continue
         if other[0] <= 2 * uneven + 1e-6:
-            raise ValueError(
-                f"{place.who} has times such as {texts[0]!r}{place.column} that can be read as "
-                f"{form.title} or as {other[1].title}; write them in full, as 2026-03-31 or "
-                f"12:30:00{'' if dated else ', or pass the rate'}."
-            )
-        note(
-            f"Times such as {texts[-1]!r}{place.column} are read as {form.title}, because rows are "
-            f"evenly spaced then, and not as {other[1].title}."
-        )
+            rest = " or 12:30:00" if dated else " or 12:30:00, or pass the rate"
+            raise place.ambiguous(texts[0], form, other[1], rest)
+        place.note_chosen(texts[-1], form, other[1])
         break
     return Times(seconds, form, origin, place.who)
 
@@ -640,16 +646,10 @@ def _following(
         others = [i for i, one in enumerate(steps) if abs(one - steps[best]) > 1e-9]
         if others:
             other = min(others, key=uneven.__getitem__)
-            titles = later[best].form.title, later[other].form.title
+            forms = later[best].form, later[other].form
             if uneven[other] <= 2 * uneven[best] + 1e-6:
-                raise ValueError(
-                    f"{place.who} has times such as {text!r}{place.column} that can be read as "
-                    f"{titles[0]} or as {titles[1]}; write them in full, as 2026-03-31."
-                )
-            note(
-                f"Times such as {text!r}{place.column} are read as {titles[0]}, because rows are "
-                f"evenly spaced then, and not as {titles[1]}."
-            )
+                raise place.ambiguous(text, *forms)
+            place.note_chosen(text, *forms)
         later = [one for i, one in enumerate(later) if i not in others]
         here.increasing(np.array([0.0, steps[best]]), [former, text], later[0].form.is_stamp)
         readings, former = later, text

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from math import nan
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
 from metriclearn import datasets, running
@@ -218,7 +218,8 @@ def segment(
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
     true = _truth(truth, [path.stem for path in paths], annotator)
-    failed, read = 0, _Reading(cache, likelihood or 0.0, fill, duplicates)
+    of_tables = {"likelihood": likelihood or 0.0, "fill": fill, "duplicates": duplicates}
+    failed, read = 0, {"cache": cache} if segmenter.extractor is not None else of_tables
     shown = running.progress.bar(zip(paths, targets), "files", len(paths), disable=True)
     for path, target in shown:
         try:
@@ -509,34 +510,26 @@ def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment
         )
 
 
-class _Reading(NamedTuple):
-    """How files of features are read."""
-
-    cache: Path | None
-    likelihood: float
-    fill: float | None
-    duplicates: str | None
-
-
 def _segment(
     path: Path,
     target: Path,
     kinds: Sequence[str],
     segmenter: Any,
     true: list[Segment] | None,
-    read: _Reading,
+    read: Mapping[str, Any],
 ) -> tuple[list[Segment], list[Path]]:
     """Segment a file and write the results, such as TARGET.segments.csv.
 
+    ``read`` are options of ``segments_of_table``, or of ``segments`` if the model has an extractor.
     Returns the segments and the files that were written.
     """
     from metriclearn.apps.console.missing import segments_of_table
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        found = segments_of_table(path, segmenter, read.likelihood, read.fill, read.duplicates)
+        found = segments_of_table(path, segmenter, **read)
     else:
-        found = segmenter.segments(path, cache=read.cache)
+        found = segmenter.segments(path, **read)
     written = []
     for kind in dict.fromkeys(kinds):
         place = target.with_name(target.name + datasets.FORMATS[kind].ending)
