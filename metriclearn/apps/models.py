@@ -11,7 +11,6 @@ from metriclearn import datasets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNKNOWN = "unknown"  # label of time that nobody has labeled, as in metriclearn.datasets
 WITHOUT_RATE = (
     "Neither --time nor --rate is given, so a row counts as a second; name the column of times "
     "(--time COLUMN), or pass the rows per second (--rate NUMBER)."
@@ -61,8 +60,8 @@ def model_of(
     from sklearn.base import clone
 
     data = datasets.of_parts(name, parts, columns)
-    if any(UNKNOWN in part[1] for part in parts.values()):
-        data = data.with_unlabeled(UNKNOWN)
+    if any(datasets.UNKNOWN in part[1] for part in parts.values()):
+        data = data.with_unlabeled(datasets.UNKNOWN)
     made = learner if isinstance(learner, metriclearn.Segmenter) else metriclearn.Segmenter(learner)
     options = {"extractor": extractor, "rate": rate, "time": time, "verbose": False}
     return clone(made).set_params(**options).fit(data)

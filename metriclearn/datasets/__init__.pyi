@@ -1,5 +1,6 @@
 """The public names of metriclearn.datasets, each listed once."""
 
+from .annotations import UNKNOWN as UNKNOWN
 from .annotations import Segment as Segment
 from .annotations import covering as covering
 from .annotations import disjoint as disjoint

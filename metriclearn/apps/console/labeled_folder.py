@@ -14,7 +14,8 @@ import metriclearn
 from metriclearn import datasets, running
 from metriclearn.apps.console.missing import left_out, prepared
 from metriclearn.apps.label_page.project import PageSettings, page_settings, read_project
-from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE, extractor_of
+from metriclearn.apps.models import WITHOUT_RATE, extractor_of
+from metriclearn.datasets import UNKNOWN
 from metriclearn.running import note
 
 _CSV = "*.[cC][sS][vV]"

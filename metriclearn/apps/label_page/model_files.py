@@ -15,8 +15,9 @@ import joblib
 from metriclearn import Segmenter, datasets
 from metriclearn.apps.label_page.project import Project, known_segments
 from metriclearn.apps.label_page.signals import Recording
-from metriclearn.apps.models import UNKNOWN, model_of
+from metriclearn.apps.models import model_of
 from metriclearn.apps.web import Refusal
+from metriclearn.datasets import UNKNOWN
 from metriclearn.running import sentence, share_told
 
 _ALONE = Lock()  # so that models learn one after the other

@@ -22,8 +22,8 @@ from threading import Lock
 from typing import Any, NamedTuple, Self
 
 from metriclearn import PartialPartition, Region
-from metriclearn.apps.models import UNKNOWN
 from metriclearn.datasets import (
+    UNKNOWN,
     Segment,
     disjoint,
     named_as,

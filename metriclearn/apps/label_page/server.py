@@ -43,9 +43,9 @@ from metriclearn.apps.label_page.project import (
 )
 from metriclearn.apps.label_page.shown import merged_segments
 from metriclearn.apps.label_page.signals import BINS, Recording, open_recordings
-from metriclearn.apps.models import UNKNOWN, WITHOUT_RATE
+from metriclearn.apps.models import WITHOUT_RATE
 from metriclearn.apps.web import HEADERS, Refusal, answer, answered
-from metriclearn.datasets import Segment
+from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.running import note, optional, quieten, text
 
 _MOST_CHANNELS = 12

@@ -11,8 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from metriclearn.apps.label_page.project import Annotation, row_at
-from metriclearn.apps.models import UNKNOWN
-from metriclearn.datasets import Segment
+from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.indices import near
 
 _NEAR = 0.75  # rows: a model's boundary this near to a person's is the same boundary

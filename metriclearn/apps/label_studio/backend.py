@@ -30,9 +30,9 @@ from metriclearn.apps.label_studio.tasks import (
     table_of,
     write_tasks,
 )
-from metriclearn.apps.models import UNKNOWN, extractor_of, model_of
+from metriclearn.apps.models import extractor_of, model_of
 from metriclearn.apps.web import Guard, Refusal, answer, answered
-from metriclearn.datasets import Segment
+from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.estimators import Calibration
 from metriclearn.running import Positive, needs, optional, run_program, sentence
 
