@@ -76,17 +76,14 @@ class Comparison(Procedure):
     gives. For methods with the option ``learns_penalty``, a second choice is the penalty of
     :func:`with_tuned_penalty`. Other methods tune their penalty in ``fit``. If ``relative`` is
     true, a method with a metric and without names can also have a penalty in units of each
-    sequence's variance. The option ``columns`` of a method restricts its columns. If ``agrees`` is
-    false, the row "ours" is the method of this name, or else one model, instead of a consensus. The
-    configuration may set ``relative`` and ``agrees``.
+    sequence's variance; the configuration may set ``relative``. The option ``columns`` of a method
+    restricts its columns.
     """
 
     relative = True
-    agrees = True  # the row ours is a consensus
 
     backend = "threads"
     validates_one = True
-    refits = True
     reads_test_root = True
     measures: Mapping[str, tuple[str, str]] = {
         **Procedure.measures,
@@ -100,7 +97,6 @@ class Comparison(Procedure):
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.relative = config.get("relative", self.relative)
-        self.agrees = config.get("agrees", self.agrees)
 
     def cases(self) -> list[Case]:
         return read_cases(self.config)
@@ -145,22 +141,6 @@ class Comparison(Procedure):
             scores |= {name: named[name] for name in named if name in self.measures}
         return scores
 
-    def is_member(self, method: Method) -> bool:
-        """Return whether a method is one of ours, or has the option ``member``."""
-        return self.agrees and (is_ours(method.name) or bool(method.options.get("member")))
-
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Segmenter:
-        """Make a consensus of the models of all candidates and folds. The consensus predicts names
-        if at least one member does."""
-        rows = [row for family in members.values() for row in family]
-        named = any(hasattr(row[0], "classes_") for row in rows)
-        held_out = [part for _, part in case.folds]
-        sequences = [X for part in held_out for X in part.sequences]
-        labels = [y for part in held_out for y in part.labels]
-        stops = np.cumsum([len(part) for part in held_out])
-        places = np.split(np.arange(stops[-1]), stops[:-1])
-        return Segmenter.of_models(members, sequences, labels, places, names=named)
-
     def _entries(self) -> list[Any]:
         """Return the methods of the configuration, those that are not fitted again, too."""
         return list(filter(None, (self.config.get(self.entries) or {}).values()))
@@ -194,9 +174,7 @@ class Comparison(Procedure):
             "unit": self.config.unit,
             "unseen": (self.config.dataset or {}).get("test_root") is not None,
             "model": mine.choices["estimated"].method or mine.name,
-            "members": [o.name for o in first if o.method.options.get("member", False)],
             "is_default": any(one.name == OURS for one in self._entries()),
-            "has_one": any(o.name == ONE for o in first),
             "row": mine.name,
         }
         encoded = encoder_of(mine.models["estimated"]) is not None  # its features have no names
@@ -228,7 +206,7 @@ def save_model(outcome: Outcome, file: Path) -> None:
     """Save the model of the column "estimated", with hashes of its training sequences and the names
     of its features.
 
-    A model without a metric (such as equal cuts) is saved only if it is a consensus.
+    A model without a metric (such as equal cuts) is saved only if it is a Segmenter.
     """
     model, train = outcome.models["estimated"], outcome.case.train
     if hasattr(model, "components_") or isinstance(model, Segmenter):

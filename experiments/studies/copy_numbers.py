@@ -3,9 +3,9 @@
 The source of the data divides the annotations into two folds. Methods are trained on fold 1 and
 tested on fold 2, and vice versa. Hyper-parameters are chosen by cross-validation over profiles
 *inside* the training fold. In a second setting, every profile is tested with models that were
-trained and chosen on all other profiles only. The row "ours" is a consensus of all candidates of
-the search (:meth:`Neuroblastoma.consensus`). Candidates whose design was guided by errors on these
-profiles are marked. In the first setting every method is scored twice: without the training
+trained and chosen on all other profiles only. The row "ours" is the candidate that the search
+chooses on training profiles. Candidates whose design was guided by errors on these profiles are
+marked. In the first setting every method is scored twice: without the training
 annotations of the sequence, and with them as constraints (as in Hocking & Srivastava, Labeled
 optimal partitioning, Computational Statistics 38, 2023). Annotations that are used as constraints
 also move the predicted penalty of their sequence. How far they may move this penalty is chosen on
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ from experiments.harness.procedure import (
     tables_and_rows,
 )
 from experiments.harness.report import Artifacts
-from experiments.harness.results import ONE, OURS
+from experiments.harness.results import OURS
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalties.interval_regression import (
@@ -53,14 +52,8 @@ from metriclearn.estimators.penalties.interval_regression import (
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.scores.agreement import Agreement
-from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
-from metriclearn.estimators.selection.parts import Member, Parts
-from metriclearn.estimators.selection.rules import Rule
-from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations
-from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.views.plain import StatelessTransformer
 
 COLUMNS = {
@@ -79,9 +72,9 @@ _PROTOCOL = (
     "the annotations of a sequence move its penalty is chosen in the same way. No choice uses the "
     "test fold. For profiles that were not trained on, each of {parts} parts of the profiles is "
     "tested after training on all annotations of the others, with all choices made on the others. "
-    "The row “ours” is the consensus of all candidates. The row “ours/one model” is one candidate, "
-    "chosen by its errors on the held-out profiles. Rows with “designed here” are settings that "
-    "were found earlier by comparing errors on these same profiles, so their errors are too small. "
+    "The row “ours” is one candidate, chosen by its errors on the held-out profiles. Rows with "
+    "“designed here” are settings that were found earlier by comparing errors on these same "
+    "profiles, so their errors are too small. "
     "{found}"
 )
 _UNSEEN = (
@@ -140,10 +133,10 @@ class Remembered(StatelessTransformer):
 class Segmentations:
     """The predicted change-points of all test sequences.
 
-    ``curves`` has two arrays for every sequence. A consensus has no curves. The first array holds
-    the logarithms of the penalties at which the optimal segmentation changes, minus the logarithm
-    of the predicted penalty. The second array holds the false positives and false negatives of each
-    optimal segmentation.
+    ``curves`` has two arrays for every sequence. The first array holds the logarithms of the
+    penalties at which the optimal segmentation changes, minus the logarithm of the predicted
+    penalty. The second array holds the false positives and false negatives of each optimal
+    segmentation.
     """
 
     ends: list[NDArray]
@@ -262,42 +255,6 @@ class Neuroblastoma(Procedure):
         model.paths_ = []  # large, and shared by all models
         return model
 
-    def is_member(self, method: Method) -> bool:
-        return bool(method.options.get("search"))
-
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
-        """Make a consensus of all candidates and folds.
-
-        The weights are those by which the answers for held-out profiles predict the annotations
-        best, see ``metriclearn.estimators.selection.stacking``.
-        """
-        rows = [(name, row) for name, family in members.items() for row in family]
-        parts = [held_out for _, held_out in case.folds]
-        truths = [known for part in parts for known in part.known]
-        stops, answers = np.cumsum([len(part.known) for part in parts]), []
-        for _, row in rows:
-            found = [self._answers(*pair) for pair in zip(row, parts)]
-            answers.append(dict(enumerate(chain(*found))))
-        places = np.arange(stops[-1])
-        table = CrossFit(
-            [Member(name, row[0]) for name, row in rows],
-            Parts(np.split(places, stops[:-1]), places),
-            None,
-            truths,
-            [list(row) for _, row in rows],
-            truths,
-            _n_errors,
-            candidates=tuple(Candidate(m, Rule(), list(row)) for m, (_, row) in enumerate(rows)),
-            answers=tuple(answers),
-        )
-        return table.agreement(table.stacked(places)[0], name_loss=0.0)
-
-    def _answers(self, model: Any, data: Profiles) -> list[Partition]:
-        """Return the segmentations that a model predicts. The segmentations are looked up in the
-        paths of the sequences, which are computed only once."""
-        pairs = zip(self._paths_of(model, data), model.predict_penalties(data.data.sequences))
-        return [Partition(ends=path.change_points[path.positions(p)]) for path, p in pairs]
-
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
         """Return the segmentation paths of some sequences. The paths of all sequences of a folder
         are computed together, once."""
@@ -329,15 +286,12 @@ class Neuroblastoma(Procedure):
         return {"free": {0.0: np.array(free)}, "constrained": constrained}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """Predict the segment ends of every test sequence, and compute the label errors."""
+        """Predict the segment ends of every test sequence, and compute the label errors in percent
+        of its annotations. A sequence without annotations gets 0 %, and does not count in
+        means."""
         test: Profiles = case.test
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
-        if isinstance(model, Agreement):
-            answers = zip(*(self._answers(one, test) for one in model.scores))
-            agreed = map(_agreed, answers, repeat(model.weights), known or repeat(None))
-            ends = [found.change_points for found in agreed]
-            return Segmentations(ends, []), self._rates(ends, test)
         model.set_params(own_weight=option or 0.0)
         paths = self._paths_of(model, test)
         ends = model.predict_change_points(test.data.sequences, known, paths)
@@ -350,17 +304,10 @@ class Neuroblastoma(Procedure):
             for path, log, known in zip(paths, logs, test.known)
         ]
         least = np.array([counts.sum(axis=1).min() for _, counts in curves])
-        return Segmentations(ends, curves), self._rates(ends, test, least)
-
-    def _rates(self, ends: Sequence[NDArray], test: Profiles, *more: NDArray) -> Scores:
-        """Express errors in percent of the annotations of each sequence. A sequence without
-        annotations gets 0 %, and does not count in means."""
         errors = _errors(ends, test.known)
-        counts = [errors.sum(axis=1), *errors.T, *more]
-        return {
-            name: 100 * count / np.maximum(test.counts, 1)
-            for name, count in zip(self.measures, counts)
-        }
+        counts = [errors.sum(axis=1), *errors.T, least]
+        rates = [100 * count / np.maximum(test.counts, 1) for count in counts]
+        return Segmentations(ends, curves), dict(zip(self.measures, rates))
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]
@@ -412,21 +359,6 @@ class Neuroblastoma(Procedure):
         return Story(protocol, Artifacts(figures=figures), told)
 
 
-def _agreed(
-    predictions: Sequence[Partition], weights: NDArray, known: PartialPartition | None = None
-) -> Partition:
-    """Find the segmentation of one sequence with the least expected loss over the predictions of
-    the models."""
-    shares: dict[Partition, float] = {}  # many models give the same answer
-    for found, weight in zip(predictions, weights):
-        shares[found] = shares.get(found, 0.0) + weight
-    return best_consensus(ConsensusForm(list(shares), list(shares.values())), None, known)
-
-
-def _n_errors(found: Partition, known: PartialPartition) -> int:
-    return sum(known.label_errors(found))
-
-
 def _found(apart: Sequence[Outcome]) -> str:
     """State the errors of candidates that were designed after seeing errors, next to the errors of
     choices by training data alone."""
@@ -446,8 +378,7 @@ def _found(apart: Sequence[Outcome]) -> str:
         texts[name] = f"{mean:.1f} % ({low:.1f} to {high:.1f})"
     looked = [name for name in texts if name.startswith("Hermite") and "counts" in name]
     rows = {f"found by looking ({name})": name for name in looked} | {
-        "consensus of all candidates": OURS,
-        "one model, chosen in a nested search": ONE,
+        "chosen in a nested search": OURS,
         "the same search among candidates that were known before": f"{OURS}/known before",
     }
     parts = [f"{words}: {texts[name]}" for words, name in rows.items() if name in texts]
@@ -500,8 +431,6 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
     rows = []
     for column, some in columns.items():
         for name, mine in grouped(some, lambda outcome: outcome.name).items():
-            if name == OURS and not mine[0].models["free"].curves:
-                continue  # a consensus has no single penalty to multiply
             area = 100 * _area(mine)
             numbers = {"mean": area, "standard_error": None, "units": ["all"], "values": [area]}
             rows.append(place | {"method": name, "column": column} | numbers | NOT_FITTED)

@@ -60,8 +60,6 @@ class SegmenterSettings(DefaultSettings, Comparison):
     """The experiment on defaults of segmenters. A case is a fold of the training part of a data
     set."""
 
-    agrees = False
-
     def cases(self) -> list[Case]:
         cases = []
         for name in self.config.names:

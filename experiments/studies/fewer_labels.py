@@ -111,7 +111,6 @@ class Figure1(Comparison):
     """The experiment of Figure 1. A case is a seed and a labeled fraction. A method may get the
     true number of segments."""
 
-    agrees = False
     validates_one = False
     reads_test_root = False
     titles: Mapping[str, str] = {}

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
-from metriclearn.estimators.reading.labels import read_labeled, refuse_unlabeled
+from metriclearn.estimators.reading.labels import (
+    labels_of,
+    read_groups,
+    read_labeled,
+    refuse_unlabeled,
+)
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
-from metriclearn.views.gaps import Labels
 
 
 @dataclass(eq=False, repr=False)
@@ -120,11 +125,12 @@ class TunedSegmenter(MahalanobisSegmenter):
     penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
     view: Annotated[Any, Of("fit_transform", "Columns(0, 3)", optional=True)] = None
 
-    def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
-        """Fit the metric, then choose the penalty on the same labeled sequences.
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None, **unknown: Any) -> Self:
+        """Fit the view and the metric, then choose the penalty on the same labeled sequences.
 
         With partial labels, the loss is that of the labeled parts, as in :meth:`tune_penalty`. The
-        baseline must also accept partial labels.
+        baseline must also accept partial labels. A view that is fitted to labels leaves out all
+        recordings of one of the ``groups`` together.
         """
         if unknown:
             refuse_unknown(self, unknown)
@@ -134,7 +140,11 @@ class TunedSegmenter(MahalanobisSegmenter):
         view = None if self.view is None else clone(self.view)
         arrays: Any = data.arrays
         if view is not None:
-            arrays = view.fit_transform(arrays, Labels(truths))
+            labels = labels_of(type(self).__name__, y, data, truths)
+            units = None
+            if groups is not None:
+                units = read_groups(type(self).__name__, groups, len(truths))
+            arrays = view.fit_transform(arrays, labels, units)
         fitted.baseline_ = clone(self.baseline).fit(arrays, truths or None)
         components, penalty = fitted.baseline_.components_, None
         vars(fitted).pop("training_loss_", None)  # of an earlier fit

@@ -65,7 +65,7 @@ def test_every_method_has_both_columns(synthetic: Path) -> None:
         assert row["standard_error"] == pytest.approx(error)
     assert found["ours", "estimated"]["mean"] < 0.5 * found["euclidean", "estimated"]["mean"]
     certified = {method for (method, _), row in found.items() if row["gap"] is not None}
-    # A consensus has no single bound.
+    # A Segmenter has no single bound.
     assert certified == {method for method, _ in found if method.startswith("ours/")}
 
 

@@ -31,7 +31,7 @@ from metriclearn.estimators.learners.concerns import report
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features
-from metriclearn.estimators.reading.labels import alike, read_groups, read_names, read_weights
+from metriclearn.estimators.reading.labels import alike, labels_of, read_groups, read_weights
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
@@ -181,7 +181,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
                         "read across gaps; take Fill instead."
                     )
         training = task.read(X, y, self.runner)
-        labels = None if self.view is None else _labels(task.who, y, training)
+        labels = (
+            None if self.view is None else labels_of(task.who, y, training.data, training.truths)
+        )
         data, truths = training.data, training.truths
         numbered = None if groups is None else read_groups(task.who, groups, len(truths))
         training = replace(training, groups=numbered, views=views or FittedViews())
@@ -291,14 +293,6 @@ def solve(
     found |= task.certified(problem, solution)
     found["solution_"] = replace(solution, cuts=None)
     return Learned(task.score(statement, solution.w), solution, found)
-
-
-def _labels(who: str, y: Any, training: Training) -> Labels:
-    """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
-    try:
-        return Labels(training.truths, *read_names(who, y, training.data, training.truths))
-    except ValueError:  # change-points, or regions
-        return Labels(training.truths)
 
 
 def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
