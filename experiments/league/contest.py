@@ -26,16 +26,9 @@ from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from sklearn.utils import check_random_state
 
+from experiments.harness.cases import case_of, cut, group_cases, group_folds, refitted, refuse_seen
 from experiments.harness.committed import COMMITTED, FEW, KEY, rows_of
-from experiments.harness.comparison import (
-    Comparison,
-    case_of,
-    cut,
-    group_cases,
-    group_folds,
-    refitted,
-    refuse_seen,
-)
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS, read_results

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from experiments.harness.comparison import cut, group_folds
+from experiments.harness.cases import cut, group_folds
 from metriclearn.datasets import LabeledSequences
 from metriclearn.views import PlainView
 

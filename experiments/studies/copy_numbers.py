@@ -29,7 +29,7 @@ from omegaconf import DictConfig
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
-from experiments.harness.comparison import refuse_seen
+from experiments.harness.cases import refuse_seen
 from experiments.harness.procedure import (
     NOT_FITTED,
     Case,
@@ -85,22 +85,14 @@ _UNSEEN = (
 
 @dataclass(frozen=True)
 class Profiles:
-    """Some of the sequences, with their annotations.
-
-    Attributes
-    ----------
-    members : array of int
-        Positions of the sequences in the data set.
-    """
+    """Some of the sequences, with their annotations of one fold or of all."""
 
     data: AnnotatedProfiles
     known: list[PartialPartition]
-    members: NDArray
 
     def select(self, places: NDArray) -> Profiles:
         """Select some of the sequences."""
-        known = [self.known[i] for i in places]
-        return Profiles(self.data.select(places), known, self.members[places])
+        return Profiles(self.data.select(places), [self.known[i] for i in places])
 
     @property
     def counts(self) -> NDArray[np.float64]:
@@ -164,8 +156,7 @@ class Neuroblastoma(Procedure):
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.data = self._read(config.dataset.root)
-        self._paths: dict[str, Sequence[SegmentationPath]] = {}
-        self._test_data: AnnotatedProfiles | None = None
+        self._paths: dict[tuple[str, str], SegmentationPath] = {}
 
     def _read(self, root: str | None) -> AnnotatedProfiles:
         """Read the sequences of a folder, without those that are too long."""
@@ -175,16 +166,6 @@ class Neuroblastoma(Procedure):
         chosen = np.flatnonzero(lengths <= (dataset.longest or lengths.max()))
         return data.select(chosen[: dataset.n_sequences])
 
-    def methods(self) -> list[Method]:
-        methods = super().methods()
-        for method in methods:  # paths without a learned metric depend on the representation only
-            for parameters in method.candidates:
-                model = method.with_parameters(parameters)
-                key = self._kind(model)
-                if key not in self._paths:
-                    self._paths[key] = model.identity_paths(self.data.sequences)
-        return methods
-
     def cases(self) -> list[Case]:
         """Make the cases of held-out profiles, and two more cases.
 
@@ -192,27 +173,25 @@ class Neuroblastoma(Procedure):
         the test profiles have a separate folder, make only one case, which tests on these profiles.
         Only sequences of at most ``choose_on`` points take part in the folds for choices.
         """
-        everything = np.arange(len(self.data))
         cases = []
         for source, target in ((1, 2), (2, 1)) if self._unseen is None else ((None, None),):
-            train = Profiles(self.data, self.data.known(source), everything)
-            test = Profiles(self.data, self.data.known(target), everything)
+            train = Profiles(self.data, self.data.known(source))
+            test = Profiles(self.data, self.data.known(target))
             name = f"trained on fold {source}, tested on fold {target}"
             if self._unseen is not None:
-                self._test_data = data = self._read(self._unseen)
-                name = "tested on unseen profiles"
+                data, name = self._read(self._unseen), "tested on unseen profiles"
                 refuse_seen(self.data, data)
-                test = Profiles(data, data.known(), np.arange(len(data)))
+                test = Profiles(data, data.known())
             cases.append(Case(name, train, test, self._folds(train), column=name))
-        return [*self._held_out(everything), *cases] if self._unseen is None else cases
+        return [*self._held_out(), *cases] if self._unseen is None else cases
 
-    def _held_out(self, everything: NDArray) -> list[Case]:
+    def _held_out(self) -> list[Case]:
         """Make cases that together test every profile once, with models that are fitted and chosen
         on other profiles."""
-        profiles = Profiles(self.data, self.data.known(), everything)
+        profiles, groups = Profiles(self.data, self.data.known()), self.data.groups
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
         cases = []
-        for i, (a, b) in enumerate(parts.split(everything, groups=self.data.groups)):
+        for i, (a, b) in enumerate(parts.split(groups, groups=groups)):
             train, test = profiles.select(a), profiles.select(b)
             folds = self._folds(train)
             cases.append(Case(f"part {i}", train, test, folds, "profiles", _EVERY))
@@ -256,20 +235,15 @@ class Neuroblastoma(Procedure):
         return model
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        """Return the segmentation paths of some sequences. The paths of all sequences of a folder
-        are computed together, once."""
-        whole, key = self.data, self._kind(model)
-        if self._test_data is not None and data.data is self._test_data:
-            whole, key = self._test_data, f"{key}, unseen"
-        if key not in self._paths:
-            self._paths[key] = clone(model).identity_paths(whole.sequences)
-        return [self._paths[key][i] for i in data.members]
-
-    @staticmethod
-    def _kind(model: Any) -> str:
-        """Return a name for the settings on which the segmentation paths of a model under the
-        identity metric depend. Models with the same name share paths."""
-        return f"{model.representation!r}, {model.min_size}"
+        """Return the segmentation paths of the sequences. A path without a learned metric depends
+        on the representation and the smallest size of segments only, so it is computed once."""
+        kind, found = f"{model.representation!r}, {model.min_size}", []
+        for X in data.data.sequences:
+            key = kind, joblib.hash(X)
+            if key not in self._paths:
+                (self._paths[key],) = clone(model).identity_paths([X])
+            found.append(self._paths[key])
+        return found
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
         """Count the errors on held-out profiles. With constraints, the annotations of a sequence

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from hydra.utils import instantiate
 
-from experiments.harness.comparison import Comparison, group_folds
+from experiments.harness.cases import group_folds
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import (
     Case,
     Method,

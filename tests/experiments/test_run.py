@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from experiments.harness.cases import load_sequences
 from experiments.harness.command_line import configuration, one_sentence
-from experiments.harness.comparison import load_sequences
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses

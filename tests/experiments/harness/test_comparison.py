@@ -10,14 +10,9 @@ import pytest
 from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
+from experiments.harness.cases import case_of, group_cases, group_folds
 from experiments.harness.choosing import choose, compare
-from experiments.harness.comparison import (
-    Comparison,
-    case_of,
-    group_cases,
-    group_folds,
-    with_tuned_penalty,
-)
+from experiments.harness.comparison import Comparison, with_tuned_penalty
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
 from experiments.harness.results import headline

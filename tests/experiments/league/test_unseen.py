@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from experiments.harness.comparison import case_of, group_folds
+from experiments.harness.cases import case_of, group_folds
 from experiments.harness.scoring import squared_norm
 from experiments.league.unseen import Roots, cut_out, name_parts, without_parts
 from experiments.studies.fewer_labels import drawn, minutes_cases
