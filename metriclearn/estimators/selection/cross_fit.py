@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from metriclearn.estimators.reading.given import Given, count_segments
-from metriclearn.estimators.reading.labels import read_labelings, read_names
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import labeled_forms
-from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule, Rules
 from metriclearn.estimators.selection.stacking import (
@@ -33,17 +32,11 @@ from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import shown
 
 # What a segment of a compromise is worth beyond its expected loss: the compromise of members that
 # disagree has too few segments. Tuning this number on recordings left out brought nothing.
 SHIFT = 0.15
 _NEGLIGIBLE = 1e-3  # weights below this share of the largest are left out
-_FITTED = families_of(
-    "members, each a list of fitted segmenters for all folds",
-    lambda member: is_listed(member, is_segmenter),
-    optional=False,
-)
 
 
 class Candidate(NamedTuple):
@@ -82,7 +75,7 @@ class CrossFit:
     answers : list of mappings of int to Partition
         What each candidate predicts for the recordings left out, by the number of the recording.
     views : list of PartViews
-        For each member, what computes the rows that it sees; empty if members see the data.
+        For each member, what computes the rows that it sees; empty if the answers are given.
     codes : list of int arrays (T_i,) or None
         The names of all samples as codes, −1 where unknown.
     seconds : list of float
@@ -127,40 +120,24 @@ class CrossFit:
         given: Given,
         members: list[Member],
         models: list[list[Any]],
-        parts: Parts,
-        views: PartViews | None = None,
+        views: PartViews,
+        seconds: tuple[float, ...],
     ) -> Self:
         """Make a table of members with the same view, which have been fitted to all parts."""
-        shared = () if views is None else (views,) * len(members)
-        known = given.labels, models, given.truths, KnownLoss().squared_norm, given.classes
-        table = cls(members, parts, given.data, *known, views=shared, codes=given.codes)
-        return replace(table, segment_length=given.segment_length)
-
-    @classmethod
-    def of_models(
-        cls,
-        who: str,
-        members: Mapping[str, Sequence[Sequence[Any]]],
-        given: Given,
-        left_out: Sequence[NDArray],
-    ) -> Self:
-        """Make a table of models that have already been fitted, see ``Segmenter.of_models``."""
-        _FITTED.check(who, "members", members)
-        folds = _read_folds(who, left_out, len(given.truths))
-        sizes = {len(row) for family in members.values() for row in family}
-        if sizes not in ({len(folds)}, {len(folds) + 1}):
-            raise ValueError(
-                f"{who} needs a model for each of the {len(folds)} folds in left_out, and for all "
-                f"members or for none one of all recordings, got members of "
-                f"{' and '.join(map(str, sorted(sizes)))} models."
-            )
-        rows = [(name, list(row)) for name, family in members.items() for row in family]
-        classes, codes = predicted_names(given.classes, [row for _, row in rows]), None
-        if classes is not None:
-            codes, _ = read_names(who, given.labels, given.data, given.truths, classes)
-        given = given._replace(classes=classes, codes=codes)
-        kept = [Member(name, row[0]) for name, row in rows]
-        return cls.of(given, kept, [row for _, row in rows], Parts(folds, given.groups))
+        return cls(
+            members,
+            views.parts,
+            given.data,
+            given.labels,
+            models,
+            given.truths,
+            KnownLoss().squared_norm,
+            given.classes,
+            views=(views,) * len(members),
+            codes=given.codes,
+            seconds=seconds,
+            segment_length=given.segment_length,
+        )
 
     @cached_property
     def scores(self) -> list[list[Any]]:
@@ -169,7 +146,7 @@ class CrossFit:
 
     def _score(self, m: int, k: int) -> Any:
         """Return the score of a member on part k, for recordings before its view."""
-        score, view = score_of(self.models[m][k]), self.views[m].fitted(k) if self.views else None
+        score, view = score_of(self.models[m][k]), self.views[m].fitted(k)
         return score if view is None else score.behind(view)
 
     @property
@@ -201,8 +178,8 @@ class CrossFit:
 
     def _seen(self, m: int, k: int, i: int) -> dict[Any, NDArray]:
         """Return the rows of recording i that the view of a member gives, if they are known."""
-        views = self.views[m] if self.views else None
-        if views is None or views.view is None:
+        views = self.views[m]
+        if views.view is None:
             return {}
         rows = views.known_rows(k, i)
         return {} if rows is None else {views.fitted(k): rows}
@@ -469,47 +446,6 @@ def is_better(losses: NDArray, others: NDArray) -> bool:
     """Tell whether losses are lower than others by more than one standard error."""
     gain = others - losses
     return bool(gain.mean() > standard_error(gain))
-
-
-def predicted_names(classes: NDArray | None, models: Sequence[Sequence[Any]]) -> NDArray | None:
-    """Return the sorted names that models may predict, or None if they predict none.
-
-    Models that were fitted elsewhere may predict names that ``classes`` lacks.
-    """
-    if classes is None:
-        return None
-    found = [score_of(model).classes for row in models for model in row]
-    named = [one for one in found if one is not None]
-    if len({one.dtype.kind in "SUO" for one in (classes, *named)}) > 1:
-        raise ValueError(
-            f"Names need to be of one type, got {shown(classes)} in recordings and "
-            f"{shown(named[0])} in models; convert the labels."
-        )
-    return np.unique(np.hstack([classes, *named])) if named else None
-
-
-def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
-    """Read the indices of the recordings in each fold.
-
-    Raises
-    ------
-    ValueError
-        If a fold is empty, if a recording is in two folds, or if an index belongs to no recording.
-    """
-    try:
-        folds = [np.asarray(places) for places in left_out]
-        together = np.concatenate(folds)
-        usable = together.dtype.kind in "iu" and min(map(len, folds)) > 0
-        usable = usable and bool(np.isin(together, np.arange(n)).all())
-        usable = usable and len(np.unique(together)) == len(together)
-    except Exception:  # a foreign object may raise any error
-        usable = False
-    if not usable:
-        raise ValueError(
-            f"{who} needs left_out as a list of arrays with numbers of recordings, from 0 to "
-            f"{n - 1} and each at most once, got {shown(left_out)}."
-        )
-    return folds
 
 
 def _differs(learner: Any, others: Sequence[Any]) -> str:

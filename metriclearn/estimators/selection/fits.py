@@ -142,9 +142,9 @@ class Fits:
                     missing |= failed
                     if not kept:
                         continue
-                    more = CrossFit.of(given, kept, models, parts, views)
+                    more = CrossFit.of(given, kept, models, views, seconds)
                     with warnings.catch_warnings(action="ignore", category=UserWarning):
-                        more = replace(more, seconds=seconds).with_rules(rules)
+                        more = more.with_rules(rules)
                 except KeyboardInterrupt:
                     if table is None:
                         raise
