@@ -22,6 +22,8 @@ from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
+from metriclearn.views.gaps import labels_behind
+from metriclearn.views.plain import fit_view, reads_missing
 
 
 @dataclass(eq=False, repr=False)
@@ -134,17 +136,17 @@ class TunedSegmenter(MahalanobisSegmenter):
         """
         if unknown:
             refuse_unknown(self, unknown)
-        needed = y is not None or self.penalty == "tuned"
-        segments = True if needed else None
-        fitted, data, truths = read_labeled(self, X, y, segments=segments, partial=True)
-        view = None if self.view is None else clone(self.view)
+        who, view = type(self).__name__, self.view
+        segments = True if y is not None or self.penalty == "tuned" else None
+        fitted, data, truths = read_labeled(
+            self, X, y, segments=segments, partial=True, missing=reads_missing(view)
+        )
         arrays: Any = data.arrays
+        units = None if groups is None else read_groups(who, groups, len(arrays))
         if view is not None:
-            labels = labels_of(type(self).__name__, y, data, truths)
-            units = None
-            if groups is not None:
-                units = read_groups(type(self).__name__, groups, len(truths))
-            arrays = view.fit_transform(arrays, labels, units)
+            labels, seen = labels_of(who, y, data, truths), list(arrays)
+            view, arrays = fit_view(view, seen, labels, units)
+            truths = list(labels_behind(view, seen, labels).partitions)
         fitted.baseline_ = clone(self.baseline).fit(arrays, truths or None)
         components, penalty = fitted.baseline_.components_, None
         vars(fitted).pop("training_loss_", None)  # of an earlier fit
@@ -152,7 +154,7 @@ class TunedSegmenter(MahalanobisSegmenter):
             penalty = float(self.penalty)
         elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ components.T) for array in arrays]
-            refuse_unlabeled(type(self).__name__, truths)
+            refuse_unlabeled(who, truths)
             penalty, fitted.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
         score = SegmentScore(components, penalty, min_size=self.min_size)
         fitted.score_ = score if view is None else score.through(view)

@@ -47,8 +47,8 @@ from metriclearn.running.parameters import (
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
-from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, leaves_out, says
+from metriclearn.views.gaps import Labels, labels_behind
+from metriclearn.views.plain import FittedViews, leaves_out
 
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
@@ -299,10 +299,8 @@ def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Train
     """Fit a copy of a view, and return the training data with the rows that the view computes."""
     arrays = list(training.data.arrays)
     fitted, rows = training.fit_view(view, arrays, labels, training.groups)
-    if not says(fitted, "keeps_all"):
-        labels = labels.at(fitted.kept(arrays))
     data = DataSets(rows, training.data.single, None)
-    truths = task.truths(labels)
+    truths = task.truths(labels_behind(fitted, arrays, labels))
     return replace(training, data=data, truths=truths, view=fitted, source=training.data)
 
 
