@@ -47,6 +47,7 @@ from metriclearn.running.parameters import (
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
+from metriclearn.views.columns import spread
 from metriclearn.views.gaps import Labels, labels_behind
 from metriclearn.views.plain import FittedViews, leaves_out
 
@@ -327,15 +328,23 @@ def complete_labels(
             "alternation__checkpoint keeps the state instead."
         )
 
-    def fit(task: Task, training: Training) -> NDArray:
-        """Learn components from pieces of the data, whose labels are first completed under PCA."""
-        quiet = replace(task, first=PrincipalStart())
-        learned = solve(quiet, state(quiet, training, regularizer, solver, executor), solver)
-        if learned.solution.reason == "interrupted":
-            raise KeyboardInterrupt
-        return learned.score.components
+    parts = task.labeled_parts(training)
+    if parts is None:
+        return replace(training, truths=task.complete(training, None))
 
-    return replace(training, truths=task.complete(training, fit))
+    def learned() -> NDArray:
+        """Learn components from the labeled parts, whose gaps are first completed under PCA."""
+        if parts.training is None:
+            return np.zeros((0, 0))
+        quiet = replace(parts.task, first=PrincipalStart())
+        statement = state(quiet, parts.training, regularizer, solver, executor)
+        found = solve(quiet, statement, solver)
+        if found.solution.reason == "interrupted":
+            raise KeyboardInterrupt
+        return spread(found.score.components, parts.varies)
+
+    first = task.first.components(parts.rows, learned)
+    return replace(training, truths=task.complete(training, first))
 
 
 def state(
