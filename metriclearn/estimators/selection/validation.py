@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.annotations import typical_tolerance
+from metriclearn.datasets.segments import typical_tolerance
 from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.parts import Parts
