@@ -26,7 +26,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import LabeledPartition
 from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 from metriclearn.running.callbacks import Callback
-from metriclearn.running.times import evenly
+from metriclearn.running.row_times import evenly
 from tests.exhaustive import all_segmentations
 from tests.sentences import assert_refused
 
