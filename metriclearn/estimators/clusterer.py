@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
+from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.tables import (
     Clustered,
     cluster_codes,
@@ -178,10 +179,8 @@ class Clusterer(ComponentParameters):
         table = CrossFit(
             members,
             Parts(left_out, units),
-            None,
-            [],
             models,
-            truths,
+            Given.of_truths(truths, units),
             _squared_norm,
             candidates=tuple(Candidate(m, Rule(), row) for m, row in enumerate(models)),
             answers=tuple(answers),

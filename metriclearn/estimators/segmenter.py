@@ -432,7 +432,8 @@ class Segmenter(AgreementSegmenter):
         table = table.with_last_scores()
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # of one recording, whose labels need not recur
-            table = replace(table, classes=np.unique(np.concatenate(names)))
+            known = table.given._replace(classes=np.unique(np.concatenate(names)))
+            table = replace(table, given=known)
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         if len(table.members) == 1:
             self._keep_one(table, 0, table.candidates[0].scores[0])
@@ -444,7 +445,7 @@ class Segmenter(AgreementSegmenter):
         table, self.choice_ = choose(table, fitted)
         c = self.choice_.chosen
         member, score = table.candidates[c].member, table.last_score(c)
-        classes = None if table.classes is None else score.classes
+        classes = None if table.given.classes is None else score.classes
         loss, one = float(self.name_loss), ([score], [0], [table.families[c]], np.ones(1))
         self.agreement_, self.left_out_ = Agreement(*one, classes, loss), table.answers[c]
         self._keep_one(table, member, score)
@@ -470,13 +471,12 @@ class Segmenter(AgreementSegmenter):
     def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
         views = tuple(one.without_data() for one in table.views)
-        # no arrays of the caller
-        self.cross_fit_ = replace(table, data=None, labels=[], views=views)
+        self.cross_fit_ = replace(table, given=table.given.without_data(), views=views)
         known = list(self.left_out_)
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
             [[answer[i] for answer in answers] for i in known],
-            [table.truths[i] for i in known],
+            [table.given.truths[i] for i in known],
             weights,
         )
 

@@ -58,17 +58,11 @@ class CrossFit:
     ----------
     members : list of Member
     parts : Parts
-    data : DataSets or None
-        All recordings, or None if the answers are given.
-    labels : list
-        Their labels, as they were given.
     models : list of lists
         For each member, the fitted learners of all parts.
-    truths : list of Partition or PartialPartition
-        The labels of all recordings.
+    given : Given
+        All recordings and their labels; only the labels if the answers are given.
     loss : callable (partition, truth) -> float
-    classes : array (C,) or None
-        The names that segments may have.
     missing : mapping of str to Exception
         For each family whose members could not be fitted, the error, or :class:`Late`.
     candidates : list of Candidate
@@ -76,12 +70,8 @@ class CrossFit:
         What each candidate predicts for the recordings left out, by the number of the recording.
     views : list of PartViews
         For each member, what computes the rows that it sees; empty if the answers are given.
-    codes : list of int arrays (T_i,) or None
-        The names of all samples as codes, −1 where unknown.
     seconds : list of float
         Processor time of all fits of each member. The first member with a view pays for this view.
-    segment_length : float, optional
-        The usual number of rows of a segment, if it was stated.
 
     See Also
     --------
@@ -100,44 +90,14 @@ class CrossFit:
 
     members: list[Member]
     parts: Parts
-    data: Any
-    labels: Sequence[Any]
     models: list[list[Any]]
-    truths: list[Any]
-    loss: Callable[[Partition, Any], float]
-    classes: NDArray | None = None
+    given: Given
+    loss: Callable[[Partition, Any], float] = KnownLoss().squared_norm
     missing: Mapping[str, Exception] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     answers: tuple[dict[int, Partition], ...] = ()
     views: tuple[PartViews, ...] = ()
-    codes: Sequence[NDArray] | None = None
     seconds: tuple[float, ...] = ()
-    segment_length: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        given: Given,
-        members: list[Member],
-        models: list[list[Any]],
-        views: PartViews,
-        seconds: tuple[float, ...],
-    ) -> Self:
-        """Make a table of members with the same view, which have been fitted to all parts."""
-        return cls(
-            members,
-            views.parts,
-            given.data,
-            given.labels,
-            models,
-            given.truths,
-            KnownLoss().squared_norm,
-            given.classes,
-            views=(views,) * len(members),
-            codes=given.codes,
-            seconds=seconds,
-            segment_length=given.segment_length,
-        )
 
     @cached_property
     def scores(self) -> list[list[Any]]:
@@ -167,10 +127,10 @@ class CrossFit:
         for k, places in enumerate(self.parts.left_out):
             scores, fits = [one.scores[k] for one in more], [one.member for one in more]
             for i in places.tolist():
-                X, seen = self.data.arrays[i], {}
+                X, seen = self.given.data.arrays[i], {}
                 for m in {one.member for one in more}:
                     seen.update(self._seen(m, k, i))
-                found = answers_of(scores, fits, X, classes=self.classes, seen=seen)
+                found = answers_of(scores, fits, X, classes=self.given.classes, seen=seen)
                 for answer, one in zip(answers, found):
                     answer[i] = one
         candidates, known = (*self.candidates, *more), (*self.answers, *answers)
@@ -234,15 +194,15 @@ class CrossFit:
     ) -> Penalties:
         """Return the penalties of a member for scores, each with the recordings to suit."""
         posed = partial(self._posed, m, pairs)
-        return Penalties(posed, units, pairs[0][0].min_size, self.segment_length)
+        return Penalties(posed, units, pairs[0][0].min_size, self.given.segment_length)
 
     def _posed(self, m: int, pairs: Sequence[tuple[Any, NDArray]]) -> tuple[list[Any], list[Any]]:
         """Return the forms of recordings under scores of a member, and their labels."""
         who, parts, seen = type(self.members[m].learner).__name__, [], []
         scores, fits = [score for score, _ in pairs], list(map(id, self.scores[m]))
         for score, some in pairs:
-            data, k = self.data.subset(some), fits.index(id(score))
-            labels = [self.labels[i] for i in some]
+            data, k = self.given.data.subset(some), fits.index(id(score))
+            labels = [self.given.labels[i] for i in some]
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
@@ -255,10 +215,10 @@ class CrossFit:
     @cached_property
     def losses(self) -> NDArray[np.float64]:
         """The loss of each candidate on each recording, NaN if the recording was not left out."""
-        table = np.full((len(self.answers), len(self.truths)), np.nan)
+        table = np.full((len(self.answers), len(self.given.truths)), np.nan)
         for row, found in zip(table, self.answers):
             for i, one in found.items():
-                row[i] = self.loss(one, self.truths[i])
+                row[i] = self.loss(one, self.given.truths[i])
         return table
 
     @property
@@ -275,19 +235,20 @@ class CrossFit:
     def products(self) -> dict[int, tuple[NDArray, NDArray]]:
         """⟨N_m, N_l⟩ and ⟨N_m, N⟩ of all candidates, for every recording that was left out."""
         return {
-            i: inner_products([answer[i] for answer in self.answers], self.truths[i])
+            i: inner_products([answer[i] for answer in self.answers], self.given.truths[i])
             for i in self.places.tolist()
         }
 
     @cached_property
     def name_products(self) -> dict[int, tuple[NDArray, NDArray]]:
         """The same of names, see :func:`name_products`; empty without names."""
-        if self.codes is None or self.classes is None:
+        codes = self.given.codes
+        if codes is None or self.given.classes is None:
             return {}
         found = {}
         for i in self.places.tolist():
-            if (self.codes[i] >= 0).any():
-                found[i] = name_products([answer[i] for answer in self.answers], self.codes[i])
+            if (codes[i] >= 0).any():
+                found[i] = name_products([answer[i] for answer in self.answers], codes[i])
         return found
 
     def equal_shares(self) -> NDArray[np.float64]:
@@ -301,7 +262,7 @@ class CrossFit:
         See :mod:`metriclearn.estimators.selection.stacking`.
         """
         n, alike = len(self.answers), answers_alike(self.answers)
-        rho = pull(sum(map(count_segments, (self.truths[i] for i in places))))
+        rho = pull(sum(map(count_segments, (self.given.truths[i] for i in places))))
         G, b = (np.sum(one, axis=0) for one in zip(*(self.products[i] for i in places.tolist())))
         weights, names = stacked_weights(G, b, rho, alike), np.zeros(n)
         rows = [self.name_products[i] for i in places.tolist() if i in self.name_products]
@@ -310,7 +271,7 @@ class CrossFit:
             named = np.flatnonzero(np.diag(G) > 0)
             some = np.ix_(named, named)
             names[named] = stacked_weights(G[some], b[named], rho, alike[named])
-        elif self.classes is not None:  # nothing tells votes apart
+        elif self.given.classes is not None:  # nothing tells votes apart
             names += 1 / n
         return weights, names
 
@@ -356,7 +317,7 @@ class CrossFit:
             [one.member * n + part for one in some for part in range(n)],
             [self.families[c] for c in kept for _ in range(n)],
             np.repeat(weights[kept] / weights[kept].sum() / n, n),
-            self.classes,
+            self.given.classes,
             name_loss,
             np.repeat(names[kept] / n, n),
             shift,

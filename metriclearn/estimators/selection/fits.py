@@ -142,7 +142,8 @@ class Fits:
                     missing |= failed
                     if not kept:
                         continue
-                    more = CrossFit.of(given, kept, models, views, seconds)
+                    shared = (views,) * len(kept)
+                    more = CrossFit(kept, parts, models, given, views=shared, seconds=seconds)
                     with warnings.catch_warnings(action="ignore", category=UserWarning):
                         more = more.with_rules(rules)
                 except KeyboardInterrupt:
@@ -163,7 +164,7 @@ class Fits:
         if table is None:
             raise next(iter(missing.values()))
         if not any(one.classes is not None for row in table.scores for one in row):
-            table = replace(table, classes=None, codes=None)
+            table = replace(table, given=given._replace(classes=None, codes=None))
         return replace(table, missing=missing)
 
     @property
