@@ -139,7 +139,8 @@ def test_a_recording_left_out_is_weighed_by_the_others(consensus) -> None:
     answers = [dict.fromkeys(range(8), camps[c % 2]) for c in range(len(table.answers))]
     first = table.parts.left_out[0]
     truths = [camps[0] if i in first else camps[1] for i in range(8)]
-    _, _, found = replace(table, answers=tuple(answers), truths=truths).consensus(0.0)
+    given = table.given._replace(truths=truths)
+    _, _, found = replace(table, answers=tuple(answers), given=given).consensus(0.0)
     assert all(found[i] == (camps[1] if i in first else camps[0]) for i in range(8))
 
 
