@@ -63,15 +63,15 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     for case in cases:
         mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
         candidates = [outcome for outcome in mine if outcome.name != OURS]
-        if candidates == mine != []:
-            outcomes.append(chosen(procedure, candidates))
-        elif candidates and procedure.validates_one:
-            outcomes.append(replace(chosen(procedure, candidates), method=Method(ONE, None)))
+        name = OURS if len(candidates) == len(mine) else ONE
+        if candidates and (name == OURS or procedure.validates_one):
+            outcomes.append(chosen(name, procedure, candidates))
     return outcomes
 
 
-def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
-    """Choose one of our methods for every column of a case, by its training data alone.
+def chosen(name: str, procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
+    """Choose one of our methods for every column of a case, by its training data alone. Returns
+    its outcome under another name.
 
     The configuration lists methods from simple to complex. We choose the first one whose held-out
     loss is at most one standard error above the least. This standard error is computed from the
@@ -100,7 +100,7 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
         fields["models"][column] = best.models[column]
         fields["scores"][column] = best.scores[column]
     fields["seconds"] = sum(outcome.seconds for outcome in mine)
-    return Outcome(Method(OURS, None), case, **fields, fit_seconds=best.fit_seconds)
+    return Outcome(Method(name, None), case, **fields, fit_seconds=best.fit_seconds)
 
 
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
