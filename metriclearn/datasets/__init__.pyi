@@ -1,29 +1,18 @@
 """The public names of metriclearn.datasets, each listed once."""
 
-from .annotations import Segment as Segment
-from .annotations import covering as covering
 from .annotations import disjoint as disjoint
 from .annotations import named_as as named_as
-from .annotations import numbered as numbered
 from .annotations import read_groups as read_groups
 from .annotations import read_segments as read_segments
-from .annotations import row_labels as row_labels
 from .annotations import save_segments as save_segments
 from .annotations import segments_text as segments_text
-from .annotations import typical_tolerance as typical_tolerance
-from .annotations import untold_starts as untold_starts
-from .annotations import with_boundaries as with_boundaries
 from .examples import load_example as load_example
 from .files import ENDINGS as ENDINGS
 from .files import columns_of_times as columns_of_times
 from .files import file_times as file_times
 from .files import finite_values as finite_values
-from .files import load_files as load_files
 from .files import read_features as read_features
 from .files import read_labeled as read_labeled
-from .files import save_files as save_files
-from .files import sequence_files as sequence_files
-from .files import without_segments as without_segments
 from .formats import FORMATS as FORMATS
 from .formats import Format as Format
 from .formats import read_file as read_file
@@ -46,6 +35,17 @@ from .recordings import load_tables as load_tables
 from .recordings import recording_files as recording_files
 from .registry import data_folder as data_folder
 from .registry import fetch as fetch
+from .segments import Segment as Segment
+from .segments import covering as covering
+from .segments import numbered as numbered
+from .segments import row_labels as row_labels
+from .segments import typical_tolerance as typical_tolerance
+from .segments import untold_starts as untold_starts
+from .segments import with_boundaries as with_boundaries
+from .sequence_folders import load_files as load_files
+from .sequence_folders import save_files as save_files
+from .sequence_folders import sequence_files as sequence_files
+from .sequence_folders import without_segments as without_segments
 from .sequences import LabeledSequences as LabeledSequences
 from .sequences import name_classes as name_classes
 from .sequences import of_parts as of_parts

@@ -23,6 +23,7 @@ from metriclearn.problem.partition import (
     numbered,
 )
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, whole
+from metriclearn.views.gaps import Labels
 
 # Weights below this fraction of the largest weight change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
@@ -367,6 +368,14 @@ def read_names(
         row[values != -1] = np.searchsorted(classes, values[values != -1])
         codes.append(row)
     return codes, classes
+
+
+def labels_of(who: str, y: Any, data: DataSets, truths: Sequence[Any]) -> Labels:
+    """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
+    try:
+        return Labels(truths, *read_names(who, y, data, truths))
+    except ValueError:  # change-points, or regions
+        return Labels(truths)
 
 
 def read_known(
