@@ -411,6 +411,21 @@ def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:
     assert penalty > Viterbi(None).fit(clone(tree).fit(X, labels).transform(X), y).penalty_
 
 
+def test_default_members_may_see_some_of_the_columns() -> None:
+    X, y = named_recordings(4, 0)
+    n, rng = X[0].shape[1], np.random.default_rng(0)
+    wide = [np.column_stack([x, rng.normal(size=(len(x), 2))]) for x in X]
+    some = ("scaled, whitened", "trees, own scale, Viterbi", "windows, own scale, diagonal")
+    found = []
+    for data, before in ((X, None), (wide, ml.views.Columns(0, n))):
+        members = default_members(CLASSES, n, before=before)
+        members = {name: members[name] for name in some}
+        found.append(ml.Segmenter(members, n_folds=2, verbose=False).fit(data, y))
+    assert np.array_equal(*(one.cross_fit_.losses for one in found))
+    for one, other in zip(found[0].predict(X), found[1].predict(wide)):
+        assert np.array_equal(one, other)
+
+
 def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
     X, y = named_recordings(4, 0)
     view = ml.views.Posteriors(LogisticRegression(), 0, 2)
