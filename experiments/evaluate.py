@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from scipy.stats import hmean
 
+from experiments.harness.cases import fingerprints, load_sequences, synthetic_sequences
 from experiments.harness.command_line import from_command_line
-from experiments.harness.comparison import fingerprints, load_sequences, synthetic_sequences
 from experiments.harness.procedure import NOT_FITTED, statistics
 from experiments.harness.report import page, write_report
 from experiments.harness.results import COLUMNS, MEASURE

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, in_turns
-from experiments.harness.comparison import group_cases
+from experiments.harness.cases import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points

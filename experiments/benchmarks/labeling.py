@@ -34,8 +34,8 @@ from experiments.benchmarks.machine import Row, in_turns
 from experiments.harness.procedure import standard_error
 from experiments.studies.labeling_effort import held_out
 from metriclearn import PartialPartition, suggest
+from metriclearn.apps.label_page.annotation import Annotation
 from metriclearn.apps.label_page.learning import Group, compile_programs, strategy_for
-from metriclearn.apps.label_page.project import Annotation
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
 

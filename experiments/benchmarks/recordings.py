@@ -27,7 +27,7 @@ from experiments.benchmarks.machine import Row
 from experiments.data.assembled_shows import build_shows
 from experiments.data.drawn_scenes import FOLDERS, FRAME_RATE
 from experiments.data.generated_videos import build_videos, plan
-from experiments.harness.comparison import group_cases, group_folds
+from experiments.harness.cases import group_cases, group_folds
 from experiments.harness.procedure import standard_error
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, SquaredFrobenius

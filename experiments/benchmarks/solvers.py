@@ -63,7 +63,7 @@ import metriclearn as ml
 from experiments.benchmarks.benchmark import Benchmark, Run, cell
 from experiments.benchmarks.machine import Row, Timing, side_by_side, timed
 from experiments.benchmarks.problems import problem_of
-from experiments.harness.comparison import group_cases
+from experiments.harness.cases import group_cases
 from metriclearn.datasets import load_dataset, make_change_points
 from metriclearn.estimators.selection.regularization_path import (
     RegularizationPath,

@@ -1,22 +1,18 @@
 """Choose and score every method in every case, in the same way for all experiments.
 
 Every candidate of a method is fitted on every fold of the training data. The candidate of least
-mean held-out loss is fitted again to all training data. Then the test data are used once. If the
-models can form a consensus, the row "ours" is this consensus. The members of a consensus are the
-fits of every candidate to every fold and, if the procedure refits, to all training data. Losses on
-held-out data decide the weights of the members. If a method is named "ours", its row is this
-method. The row "ours/one model", or "ours" if there is neither such a method nor a consensus, is
-one of our other methods, chosen on training data alone. We take the simplest method whose held-out
-loss is within one standard error of the least. If splits share samples, the method with the least
-held-out loss is taken instead.
+mean held-out loss is fitted again to all training data. Then the test data are used once. If a
+method is named "ours", its row is this method. The row "ours/one model", or "ours" if there is no
+such method, is one of our other methods, chosen on training data alone. We take the simplest method
+whose held-out loss is within one standard error of the least. If splits share samples, the method
+with the least held-out loss is taken instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import attrgetter, itemgetter
 from typing import Any
 
 import joblib
@@ -44,7 +40,6 @@ class _Trial:
     seconds: float
     fit_seconds: float
     model: Any = None
-    member: Any = None
 
 
 def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
@@ -58,117 +53,25 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     prints = {case.name: joblib.hash(case) for case in cases}
     keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
     tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
-    tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs, _light)
+    tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
     finals: list[Task] = []
     for key, pair, some in zip(keys, pairs, tasks):
         mine, tried = tried[: len(some)], tried[len(some) :]
         finals.append(([*key, "final"], (_finish, procedure, *pair, mine)))
     results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
     outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
-    stored = _members(procedure, keys, outcomes, tasks, finished, n_jobs)
-    agreed: list[Task] = []
-    ones: list[Outcome] = []
     for case in cases:
         mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
         candidates = [outcome for outcome in mine if outcome.name != OURS]
-        if not candidates or (len(candidates) < len(mine) and not procedure.validates_one):
-            continue
-        one = chosen(procedure, candidates)
-        if len(candidates) < len(mine):
-            outcomes.append(replace(one, method=Method(ONE, None)))
-            continue
-        members = {name: rows for (name, place), rows in stored.items() if place == case.name}
-        if members and case.folds:
-            key = ["consensus", case.name, prints[case.name]]
-            agreed.append((key, (_agree, procedure, finished, members, case, one)))
-            ones.append(one)
-            one = replace(one, method=Method(ONE, None))
-        outcomes.append(one)
-    results = run_all("consensus", agreed, finished, procedure.backend, n_jobs) if agreed else []
-    for one, result in zip(ones, results):
-        outcomes.append(Outcome(Method(OURS, None), one.case, *result))
+        name = OURS if len(candidates) == len(mine) else ONE
+        if candidates and (name == OURS or procedure.validates_one):
+            outcomes.append(chosen(name, procedure, candidates))
     return outcomes
 
 
-_Stored = tuple[list[str], Callable[[Any], Any]]  # key of a result, and reader of its model
-
-
-def _members(
-    procedure: Procedure,
-    keys: Sequence[list[str]],
-    outcomes: Sequence[Outcome],
-    trials: Sequence[Sequence[Task]],
-    finished: FinishedFits,
-    n_jobs: int,
-) -> dict[tuple[str, str], list[list[_Stored]]]:
-    """Return where the models for a consensus are stored, with the names of method and case as key.
-
-    A value has a row for each candidate of the method. A row has one model per fold. With
-    ``procedure.refits`` a row also has a model that is fitted to all training data. The fits to all
-    training data are made here, except that of the chosen candidate, which exists already. Models
-    stay in files, because all together may not fit into memory.
-    """
-    tasks: list[Task] = []
-    members: dict[tuple[str, str], list[list[_Stored]]] = {}
-    for key, outcome, tried in zip(keys, outcomes, trials):
-        method, case = outcome.method, outcome.case
-        if not tried or not procedure.is_member(method):
-            continue
-        n_folds = len(case.folds)
-        of_folds: list[_Stored] = [(name, attrgetter("member")) for name, _ in tried]
-        rows = [of_folds[i : i + n_folds] for i in range(0, len(of_folds), n_folds)]
-        members[method.name, case.name] = rows
-        if not procedure.refits:
-            continue
-        for i, candidate in enumerate(method.candidates):
-            if candidate == outcome.choices["estimated"].parameters:
-                rows[i].append(([*key, "final"], _estimated))
-            else:
-                name = [*key, f"candidate {i}, all"]
-                tasks.append((name, (_fitted, procedure, method, candidate, case.train)))
-                rows[i].append((name, itemgetter(0)))
-    run_all("fit to all", tasks, finished, procedure.backend, n_jobs, itemgetter(1))
-    return members
-
-
-def _light(trial: _Trial) -> _Trial:
-    """Remove the model, which only a consensus needs, from a trial. The file of the trial still
-    holds the model."""
-    return replace(trial, member=None)
-
-
-def _estimated(final: tuple[Any, ...]) -> Any:
-    """Take the model of the column "estimated" from a result of :func:`_finish`."""
-    return final[1]["estimated"]
-
-
-def _agree(
-    procedure: Procedure,
-    finished: FinishedFits,
-    stored: Mapping[str, Sequence[Sequence[_Stored]]],
-    case: Case,
-    one: Outcome,
-) -> tuple[Any, ...]:
-    """Make a consensus of stored models, and score it. Returns the fields of an Outcome without
-    method and case."""
-    members = {
-        name: [[model_in(finished.stored(key)) for key, model_in in row] for row in rows]
-        for name, rows in stored.items()
-    }
-    begun = procedure.processor_time()
-    consensus = procedure.consensus(members, case)
-    agreement = getattr(consensus, "agreement_", consensus)
-    choices, models, scores = {}, {}, {}
-    words = f"consensus of {len(agreement.scores)} models"
-    for column in one.choices:
-        choices[column] = Choice({}, None, np.zeros(0), words)
-        models[column], scores[column] = procedure.score(consensus, None, column, case)
-    seconds = procedure.processor_time() - begun
-    return choices, models, scores, one.seconds + seconds, seconds
-
-
-def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
-    """Choose one of our methods for every column of a case, by its training data alone.
+def chosen(name: str, procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
+    """Choose one of our methods for every column of a case, by its training data alone. Returns
+    its outcome under another name.
 
     The configuration lists methods from simple to complex. We choose the first one whose held-out
     loss is at most one standard error above the least. This standard error is computed from the
@@ -197,15 +100,15 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
         fields["models"][column] = best.models[column]
         fields["scores"][column] = best.scores[column]
     fields["seconds"] = sum(outcome.seconds for outcome in mine)
-    return Outcome(Method(OURS, None), case, **fields, fit_seconds=best.fit_seconds)
+    return Outcome(Method(name, None), case, **fields, fit_seconds=best.fit_seconds)
 
 
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
     """List the tasks that fit every candidate to every fold, ordered by candidate. The list is
-    empty if there is a single candidate, and neither its losses nor its models are needed."""
+    empty if there is a single candidate, and its losses are not needed."""
     tasks: list[Task] = []
-    needed = is_ours(method.name) or procedure.is_member(method)
-    validated = procedure.validates_one or (needed and not procedure.each_candidate)
+    needed = is_ours(method.name) and not procedure.each_candidate
+    validated = procedure.validates_one or needed
     validated = validated and method.options.get("validated", True)
     if len(method.candidates) == 1 and not validated:
         return tasks
@@ -225,8 +128,7 @@ def _try(
     model, fit_seconds = _fitted(procedure, method, method.candidates[candidate], train)
     losses = procedure.validate(method, model, train, held_out)
     seconds = procedure.processor_time() - begun
-    member = model if procedure.is_member(method) else None
-    return _Trial(losses, seconds, fit_seconds, model if whole else None, member)
+    return _Trial(losses, seconds, fit_seconds, model if whole else None)
 
 
 def _fitted(

@@ -59,10 +59,6 @@ class FinishedFits:
             joblib.dump(result, stream)
         return result
 
-    def stored(self, key: Sequence[str]) -> Any:
-        """Read the saved result of a call."""
-        return joblib.load(self._file(key))
-
     def _file(self, key: Sequence[str]) -> Path:
         text = json.dumps([metriclearn.__version__, self.settings, *key])
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
@@ -74,13 +70,10 @@ def run_all(
     finished: FinishedFits,
     backend: str,
     n_jobs: int,
-    kept: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
     """Compute the results of all tasks, and return them in the order of the tasks. The last tasks
-    run first, because costly methods come last.
-
-    ``kept`` returns the part of a result that stays in memory. The rest of the result is only in
-    its file. Progress is printed every ``SILENCE`` seconds, from the first fit on.
+    run first, because costly methods come last. Progress is printed every ``SILENCE`` seconds, from
+    the first fit on.
     """
     _logger.info("%s: %d fits", title, len(tasks))
     results: list[Any] = [None] * len(tasks)
@@ -99,7 +92,7 @@ def run_all(
         threading.Thread(target=tell, daemon=True).start()
         try:
             jobs = (
-                joblib.delayed(_call)(i, finished, backend, kept, *tasks[i])
+                joblib.delayed(_call)(i, finished, backend, *tasks[i])
                 for i in reversed(range(len(tasks)))
             )
             for i, result in parallel(jobs):
@@ -111,19 +104,13 @@ def run_all(
 
 
 def _call(
-    place: int,
-    finished: FinishedFits,
-    backend: str,
-    kept: Callable[[Any], Any],
-    key: list[str],
-    call: tuple[Any, ...],
+    place: int, finished: FinishedFits, backend: str, key: list[str], call: tuple[Any, ...]
 ) -> tuple[int, Any]:
-    """Compute the result of one task. Returns the index of the task, and the part of the result
-    that stays in memory."""
+    """Compute the result of one task. Returns the index of the task, and the result."""
     if backend == "threads":  # threads share the caller's settings
-        return place, kept(finished(key, *call))
+        return place, finished(key, *call)
     with quiet():
-        return place, kept(finished(key, *call))
+        return place, finished(key, *call)
 
 
 @contextmanager

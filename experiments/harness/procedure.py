@@ -187,15 +187,13 @@ class Procedure(Protocol):
     backend : "threads" or "processes"
         How fits run at the same time.
     validates_one : bool
-        Whether a method with a single candidate is fitted on the folds, too. Our methods and the
-        members of a consensus are always fitted on the folds. The option ``validated: false`` of a
-        method with a single candidate saves these fits.
+        Whether a method with a single candidate is fitted on the folds, too. Our methods are always
+        fitted on the folds. The option ``validated: false`` of a method with a single candidate
+        saves these fits.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
         Whether every candidate is a separate method, without a choice.
-    refits : bool
-        Whether every candidate of a member of a consensus is fitted to all training data, too.
     reads_test_root : bool
         Whether the test data are read from the folder ``dataset.test_root``.
     certified : bool
@@ -212,7 +210,6 @@ class Procedure(Protocol):
     validates_one: bool = False
     entries: str = "methods"
     each_candidate: bool = False
-    refits: bool = False
     reads_test_root: bool = False
     certified: bool = True
     measures: Mapping[str, tuple[str, str]] = {MEASURE: ("‖M − N‖²", "less")}
@@ -265,14 +262,6 @@ class Procedure(Protocol):
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         """Apply an option, which was chosen for a column, to a model. Returns the model with this
         option, and its scores on the test data."""
-
-    def is_member(self, method: Method) -> bool:
-        """Return whether the models of a method take part in a consensus."""
-        return False
-
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Make a consensus. ``members`` maps each method to a list of rows, one for each candidate.
-        A row has the models of all folds."""
 
     def columns(self, method: Method) -> Sequence[str]:
         """Return the columns in which a method has results."""

@@ -23,7 +23,7 @@ All other fields are specific to one experiment. ``name`` and ``measure`` togeth
 ============== =================================================================================
 table, measure the table to which it belongs
 method, column its line and its column in this table; the methods "ours/…" are our candidates;
-               "ours" is their consensus, or the one chosen on training data alone
+               "ours" is the method of this name, or the candidate chosen on training data alone
 mean           over the units, weighted where ``weights`` are given
 standard_error of the mean over independent units, null for a single unit
 units, values  names of the units, and the mean of each
@@ -57,7 +57,7 @@ from metriclearn.plots.canvas import number
 
 MEASURE = "partition_loss"
 OURS = "ours"
-ONE = "ours/one model"  # the chosen model, if the row ours is a consensus
+ONE = "ours/one model"  # the chosen candidate, if a method is named ours
 TRIVIAL = re.compile("one (segment|region|cluster)")  # methods that ignore the data
 COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
 _NUMBER, _NULLABLE = (int, float), (int, float, type(None))

@@ -26,21 +26,14 @@ from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from sklearn.utils import check_random_state
 
+from experiments.harness.cases import case_of, cut, group_cases, group_folds, refitted, refuse_seen
 from experiments.harness.committed import COMMITTED, FEW, KEY, rows_of
-from experiments.harness.comparison import (
-    Comparison,
-    case_of,
-    cut,
-    group_cases,
-    group_folds,
-    refitted,
-    refuse_seen,
-)
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS, read_results
-from experiments.harness.scoring import NAMES, Pairs, segmented, squared_norm, truth_of
-from experiments.league.contestants import Contestant, Member
+from experiments.harness.scoring import NAMES, Pairs, segmented
+from experiments.league.contestants import Contestant
 from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
 from experiments.league.unseen import without_parts
 from experiments.studies.encoders import with_one_thread
@@ -161,8 +154,7 @@ class League(Comparison):
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
-        facts = {"n_folds": self.config.n_folds, "agrees": self.agrees}
-        facts["seeds"] = self.config.get("seeds")
+        facts = {"n_folds": self.config.n_folds, "seeds": self.config.get("seeds")}
         protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
         notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
@@ -185,27 +177,6 @@ class League(Comparison):
         few = any("few" in entry for entry in chosen_sets(self.config).values())
         found = super().default().get(KEY, {})
         return {KEY: {n: loss for n, loss in found.items() if few or n != FEW}} if found else {}
-
-
-class NewNames(League):
-    """The league where test recordings have names that training never saw."""
-
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Any:
-        """Make up to four consensuses: of all members, of only the families that predict names, of
-        only the other families, and of only the family to which the member with the least loss
-        belongs. Return the consensus with the least held-out loss."""
-        truths = [truth_of(labels) for _, part in case.folds for labels in part.labels]
-        every, *some = pools(members)
-        whole = super().consensus(every, case)
-        table: Any = whole.cross_fit_
-        family = table.families[int(np.argmin(np.nanmean(table.losses, axis=1)))]
-        some.append({family: every[family]})
-        found = [whole, *(super(NewNames, self).consensus(pool, case) for pool in some)]
-        losses = [
-            sum(squared_norm(answer, truths[i]) for i, answer in one.left_out_.items())
-            for one in found
-        ]
-        return found[int(np.argmin(losses))]
 
 
 def set_cases(
@@ -330,21 +301,6 @@ def some_of(
         if group in kept and count[group] <= (per_group or len(data)):
             chosen.append(i)
     return data.select(chosen)
-
-
-def pools(members: Mapping[str, Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
-    """List the pools of members from which a consensus can be made. The first pool has all members.
-    If only some members predict names, the second pool has these members, and the third pool has
-    the others."""
-    able = {
-        name: [[m if hasattr(m, "segmented") else Member(m) for m in row] for row in family]
-        for name, family in members.items()
-    }
-    named = {name for name, family in able.items() if hasattr(family[0][0], "classes_")}
-    parts = [[name for name in able if (name in named) == whether] for whether in (True, False)]
-    if not all(parts):
-        return [able]
-    return [able, *({name: able[name] for name in part} for part in parts)]
 
 
 def boundary_f1(truth: NDArray, found: NDArray) -> float:

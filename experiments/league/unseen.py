@@ -1,4 +1,4 @@
-"""Cases in which test recordings have names that training never saw, and a metric for such cases.
+"""Cases in which test recordings have names that training never saw, and a view for such cases.
 
 A classifier knows only the names of training, so it always names a segment with a new name wrongly.
 But for a segment with a new name, the classifier gives the known names a new mixture of
@@ -8,20 +8,16 @@ probabilities. So these probabilities are good features for a metric.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from experiments.harness.comparison import cut, group_folds
-from metriclearn import Partition
+from experiments.harness.cases import cut, group_folds
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.views import Chain, Columns, Labels, PlainView, Posteriors, Union
+from metriclearn.views import PlainView
 
 
 def name_parts(
@@ -84,43 +80,11 @@ def without_parts(
 
 
 class Roots(PlainView):
-    """The square roots of probabilities whose logarithms are given."""
+    """The square roots of probabilities whose logarithms are given.
+
+    Behind ``Posteriors``, the Euclidean metric of these rows gives Hellinger distances.
+    """
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Compute √p for every log p."""
         return np.exp(X / 2.0)
-
-
-@dataclass(eq=False, repr=False)
-class OverProbabilities(MahalanobisSegmenter):
-    """A metric over the probabilities of names that a classifier gives to each sample.
-
-    The features are √p, so the Euclidean metric gives Hellinger distances. The features of a
-    training recording come from classifiers that have not seen this recording.
-
-    Parameters
-    ----------
-    segmenter : segmenter with a metric
-    emissions : Posteriors
-    with_features : bool
-        Whether the metric also uses the features of the data.
-    """
-
-    segmenter: Any
-    emissions: Any = Posteriors()  # noqa: RUF009
-    with_features: bool = False
-
-    n_segments, min_size = None, 1
-
-    def fit(self, X: Any, y: Any, groups: ArrayLike | None = None) -> Self:
-        """Fit the classifiers, then the metric."""
-        names, codes = np.unique(np.concatenate(y), return_inverse=True)
-        stops = np.cumsum([len(x) for x in X])[:-1]
-        labels = Labels(list(map(Partition.from_runs, y)), np.split(codes, stops), names)
-        view: Any = Chain([self.emissions, Roots()])
-        if self.with_features:
-            view = Union([Columns(0, X[0].shape[1]), view])
-        rows = view.fit_transform(X, labels, groups)
-        self.score_ = clone(self.segmenter).fit(rows, y).score_.through(view)
-        self.n_features_in_ = X[0].shape[1]
-        return self

@@ -17,14 +17,8 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from experiments.data.drawn_scenes import FOLDERS
-from experiments.harness.comparison import (
-    Comparison,
-    case_of,
-    group_cases,
-    group_folds,
-    joined,
-    refuse_seen,
-)
+from experiments.harness.cases import case_of, group_cases, group_folds, joined, refuse_seen
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import (
     Case,
     Outcome,

@@ -3,9 +3,9 @@
 The source of the data divides the annotations into two folds. Methods are trained on fold 1 and
 tested on fold 2, and vice versa. Hyper-parameters are chosen by cross-validation over profiles
 *inside* the training fold. In a second setting, every profile is tested with models that were
-trained and chosen on all other profiles only. The row "ours" is a consensus of all candidates of
-the search (:meth:`Neuroblastoma.consensus`). Candidates whose design was guided by errors on these
-profiles are marked. In the first setting every method is scored twice: without the training
+trained and chosen on all other profiles only. The row "ours" is the candidate that the search
+chooses on training profiles. Candidates whose design was guided by errors on these profiles are
+marked. In the first setting every method is scored twice: without the training
 annotations of the sequence, and with them as constraints (as in Hocking & Srivastava, Labeled
 optimal partitioning, Computational Statistics 38, 2023). Annotations that are used as constraints
 also move the predicted penalty of their sequence. How far they may move this penalty is chosen on
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from omegaconf import DictConfig
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
-from experiments.harness.comparison import refuse_seen
+from experiments.harness.cases import refuse_seen
 from experiments.harness.procedure import (
     NOT_FITTED,
     Case,
@@ -45,7 +44,7 @@ from experiments.harness.procedure import (
     tables_and_rows,
 )
 from experiments.harness.report import Artifacts
-from experiments.harness.results import ONE, OURS
+from experiments.harness.results import OURS
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalties.interval_regression import (
@@ -53,14 +52,8 @@ from metriclearn.estimators.penalties.interval_regression import (
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.scores.agreement import Agreement
-from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
-from metriclearn.estimators.selection.parts import Member, Parts
-from metriclearn.estimators.selection.rules import Rule
-from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.plots import plot_annotations
-from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.views.plain import StatelessTransformer
 
 COLUMNS = {
@@ -79,9 +72,9 @@ _PROTOCOL = (
     "the annotations of a sequence move its penalty is chosen in the same way. No choice uses the "
     "test fold. For profiles that were not trained on, each of {parts} parts of the profiles is "
     "tested after training on all annotations of the others, with all choices made on the others. "
-    "The row “ours” is the consensus of all candidates. The row “ours/one model” is one candidate, "
-    "chosen by its errors on the held-out profiles. Rows with “designed here” are settings that "
-    "were found earlier by comparing errors on these same profiles, so their errors are too small. "
+    "The row “ours” is one candidate, chosen by its errors on the held-out profiles. Rows with "
+    "“designed here” are settings that were found earlier by comparing errors on these same "
+    "profiles, so their errors are too small. "
     "{found}"
 )
 _UNSEEN = (
@@ -92,22 +85,14 @@ _UNSEEN = (
 
 @dataclass(frozen=True)
 class Profiles:
-    """Some of the sequences, with their annotations.
-
-    Attributes
-    ----------
-    members : array of int
-        Positions of the sequences in the data set.
-    """
+    """Some of the sequences, with their annotations of one fold or of all."""
 
     data: AnnotatedProfiles
     known: list[PartialPartition]
-    members: NDArray
 
     def select(self, places: NDArray) -> Profiles:
         """Select some of the sequences."""
-        known = [self.known[i] for i in places]
-        return Profiles(self.data.select(places), known, self.members[places])
+        return Profiles(self.data.select(places), [self.known[i] for i in places])
 
     @property
     def counts(self) -> NDArray[np.float64]:
@@ -140,10 +125,10 @@ class Remembered(StatelessTransformer):
 class Segmentations:
     """The predicted change-points of all test sequences.
 
-    ``curves`` has two arrays for every sequence. A consensus has no curves. The first array holds
-    the logarithms of the penalties at which the optimal segmentation changes, minus the logarithm
-    of the predicted penalty. The second array holds the false positives and false negatives of each
-    optimal segmentation.
+    ``curves`` has two arrays for every sequence. The first array holds the logarithms of the
+    penalties at which the optimal segmentation changes, minus the logarithm of the predicted
+    penalty. The second array holds the false positives and false negatives of each optimal
+    segmentation.
     """
 
     ends: list[NDArray]
@@ -171,8 +156,7 @@ class Neuroblastoma(Procedure):
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
         self.data = self._read(config.dataset.root)
-        self._paths: dict[str, Sequence[SegmentationPath]] = {}
-        self._test_data: AnnotatedProfiles | None = None
+        self._paths: dict[tuple[str, str], SegmentationPath] = {}
 
     def _read(self, root: str | None) -> AnnotatedProfiles:
         """Read the sequences of a folder, without those that are too long."""
@@ -182,16 +166,6 @@ class Neuroblastoma(Procedure):
         chosen = np.flatnonzero(lengths <= (dataset.longest or lengths.max()))
         return data.select(chosen[: dataset.n_sequences])
 
-    def methods(self) -> list[Method]:
-        methods = super().methods()
-        for method in methods:  # paths without a learned metric depend on the representation only
-            for parameters in method.candidates:
-                model = method.with_parameters(parameters)
-                key = self._kind(model)
-                if key not in self._paths:
-                    self._paths[key] = model.identity_paths(self.data.sequences)
-        return methods
-
     def cases(self) -> list[Case]:
         """Make the cases of held-out profiles, and two more cases.
 
@@ -199,27 +173,25 @@ class Neuroblastoma(Procedure):
         the test profiles have a separate folder, make only one case, which tests on these profiles.
         Only sequences of at most ``choose_on`` points take part in the folds for choices.
         """
-        everything = np.arange(len(self.data))
         cases = []
         for source, target in ((1, 2), (2, 1)) if self._unseen is None else ((None, None),):
-            train = Profiles(self.data, self.data.known(source), everything)
-            test = Profiles(self.data, self.data.known(target), everything)
+            train = Profiles(self.data, self.data.known(source))
+            test = Profiles(self.data, self.data.known(target))
             name = f"trained on fold {source}, tested on fold {target}"
             if self._unseen is not None:
-                self._test_data = data = self._read(self._unseen)
-                name = "tested on unseen profiles"
+                data, name = self._read(self._unseen), "tested on unseen profiles"
                 refuse_seen(self.data, data)
-                test = Profiles(data, data.known(), np.arange(len(data)))
+                test = Profiles(data, data.known())
             cases.append(Case(name, train, test, self._folds(train), column=name))
-        return [*self._held_out(everything), *cases] if self._unseen is None else cases
+        return [*self._held_out(), *cases] if self._unseen is None else cases
 
-    def _held_out(self, everything: NDArray) -> list[Case]:
+    def _held_out(self) -> list[Case]:
         """Make cases that together test every profile once, with models that are fitted and chosen
         on other profiles."""
-        profiles = Profiles(self.data, self.data.known(), everything)
+        profiles, groups = Profiles(self.data, self.data.known()), self.data.groups
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
         cases = []
-        for i, (a, b) in enumerate(parts.split(everything, groups=self.data.groups)):
+        for i, (a, b) in enumerate(parts.split(groups, groups=groups)):
             train, test = profiles.select(a), profiles.select(b)
             folds = self._folds(train)
             cases.append(Case(f"part {i}", train, test, folds, "profiles", _EVERY))
@@ -262,57 +234,16 @@ class Neuroblastoma(Procedure):
         model.paths_ = []  # large, and shared by all models
         return model
 
-    def is_member(self, method: Method) -> bool:
-        return bool(method.options.get("search"))
-
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Agreement:
-        """Make a consensus of all candidates and folds.
-
-        The weights are those by which the answers for held-out profiles predict the annotations
-        best, see ``metriclearn.estimators.selection.stacking``.
-        """
-        rows = [(name, row) for name, family in members.items() for row in family]
-        parts = [held_out for _, held_out in case.folds]
-        truths = [known for part in parts for known in part.known]
-        stops, answers = np.cumsum([len(part.known) for part in parts]), []
-        for _, row in rows:
-            found = [self._answers(*pair) for pair in zip(row, parts)]
-            answers.append(dict(enumerate(chain(*found))))
-        places = np.arange(stops[-1])
-        table = CrossFit(
-            [Member(name, row[0]) for name, row in rows],
-            Parts(np.split(places, stops[:-1]), places),
-            None,
-            truths,
-            [list(row) for _, row in rows],
-            truths,
-            _n_errors,
-            candidates=tuple(Candidate(m, Rule(), list(row)) for m, (_, row) in enumerate(rows)),
-            answers=tuple(answers),
-        )
-        return table.agreement(table.stacked(places)[0], name_loss=0.0)
-
-    def _answers(self, model: Any, data: Profiles) -> list[Partition]:
-        """Return the segmentations that a model predicts. The segmentations are looked up in the
-        paths of the sequences, which are computed only once."""
-        pairs = zip(self._paths_of(model, data), model.predict_penalties(data.data.sequences))
-        return [Partition(ends=path.change_points[path.positions(p)]) for path, p in pairs]
-
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        """Return the segmentation paths of some sequences. The paths of all sequences of a folder
-        are computed together, once."""
-        whole, key = self.data, self._kind(model)
-        if self._test_data is not None and data.data is self._test_data:
-            whole, key = self._test_data, f"{key}, unseen"
-        if key not in self._paths:
-            self._paths[key] = clone(model).identity_paths(whole.sequences)
-        return [self._paths[key][i] for i in data.members]
-
-    @staticmethod
-    def _kind(model: Any) -> str:
-        """Return a name for the settings on which the segmentation paths of a model under the
-        identity metric depend. Models with the same name share paths."""
-        return f"{model.representation!r}, {model.min_size}"
+        """Return the segmentation paths of the sequences. A path without a learned metric depends
+        on the representation and the smallest size of segments only, so it is computed once."""
+        kind, found = f"{model.representation!r}, {model.min_size}", []
+        for X in data.data.sequences:
+            key = kind, joblib.hash(X)
+            if key not in self._paths:
+                (self._paths[key],) = clone(model).identity_paths([X])
+            found.append(self._paths[key])
+        return found
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
         """Count the errors on held-out profiles. With constraints, the annotations of a sequence
@@ -329,15 +260,12 @@ class Neuroblastoma(Procedure):
         return {"free": {0.0: np.array(free)}, "constrained": constrained}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """Predict the segment ends of every test sequence, and compute the label errors."""
+        """Predict the segment ends of every test sequence, and compute the label errors in percent
+        of its annotations. A sequence without annotations gets 0 %, and does not count in
+        means."""
         test: Profiles = case.test
         apart = case.table == "profiles" or self._unseen is not None
         known = case.train.known if column == "constrained" and not apart else None
-        if isinstance(model, Agreement):
-            answers = zip(*(self._answers(one, test) for one in model.scores))
-            agreed = map(_agreed, answers, repeat(model.weights), known or repeat(None))
-            ends = [found.change_points for found in agreed]
-            return Segmentations(ends, []), self._rates(ends, test)
         model.set_params(own_weight=option or 0.0)
         paths = self._paths_of(model, test)
         ends = model.predict_change_points(test.data.sequences, known, paths)
@@ -350,17 +278,10 @@ class Neuroblastoma(Procedure):
             for path, log, known in zip(paths, logs, test.known)
         ]
         least = np.array([counts.sum(axis=1).min() for _, counts in curves])
-        return Segmentations(ends, curves), self._rates(ends, test, least)
-
-    def _rates(self, ends: Sequence[NDArray], test: Profiles, *more: NDArray) -> Scores:
-        """Express errors in percent of the annotations of each sequence. A sequence without
-        annotations gets 0 %, and does not count in means."""
         errors = _errors(ends, test.known)
-        counts = [errors.sum(axis=1), *errors.T, *more]
-        return {
-            name: 100 * count / np.maximum(test.counts, 1)
-            for name, count in zip(self.measures, counts)
-        }
+        counts = [errors.sum(axis=1), *errors.T, least]
+        rates = [100 * count / np.maximum(test.counts, 1) for count in counts]
+        return Segmentations(ends, curves), dict(zip(self.measures, rates))
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]
@@ -412,21 +333,6 @@ class Neuroblastoma(Procedure):
         return Story(protocol, Artifacts(figures=figures), told)
 
 
-def _agreed(
-    predictions: Sequence[Partition], weights: NDArray, known: PartialPartition | None = None
-) -> Partition:
-    """Find the segmentation of one sequence with the least expected loss over the predictions of
-    the models."""
-    shares: dict[Partition, float] = {}  # many models give the same answer
-    for found, weight in zip(predictions, weights):
-        shares[found] = shares.get(found, 0.0) + weight
-    return best_consensus(ConsensusForm(list(shares), list(shares.values())), None, known)
-
-
-def _n_errors(found: Partition, known: PartialPartition) -> int:
-    return sum(known.label_errors(found))
-
-
 def _found(apart: Sequence[Outcome]) -> str:
     """State the errors of candidates that were designed after seeing errors, next to the errors of
     choices by training data alone."""
@@ -446,8 +352,7 @@ def _found(apart: Sequence[Outcome]) -> str:
         texts[name] = f"{mean:.1f} % ({low:.1f} to {high:.1f})"
     looked = [name for name in texts if name.startswith("Hermite") and "counts" in name]
     rows = {f"found by looking ({name})": name for name in looked} | {
-        "consensus of all candidates": OURS,
-        "one model, chosen in a nested search": ONE,
+        "chosen in a nested search": OURS,
         "the same search among candidates that were known before": f"{OURS}/known before",
     }
     parts = [f"{words}: {texts[name]}" for words, name in rows.items() if name in texts]
@@ -500,8 +405,6 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
     rows = []
     for column, some in columns.items():
         for name, mine in grouped(some, lambda outcome: outcome.name).items():
-            if name == OURS and not mine[0].models["free"].curves:
-                continue  # a consensus has no single penalty to multiply
             area = 100 * _area(mine)
             numbers = {"mean": area, "standard_error": None, "units": ["all"], "values": [area]}
             rows.append(place | {"method": name, "column": column} | numbers | NOT_FITTED)

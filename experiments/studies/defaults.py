@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from hydra.utils import instantiate
 
-from experiments.harness.comparison import Comparison, group_folds
+from experiments.harness.cases import group_folds
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import (
     Case,
     Method,
@@ -59,8 +60,6 @@ class DefaultSettings(Procedure):
 class SegmenterSettings(DefaultSettings, Comparison):
     """The experiment on defaults of segmenters. A case is a fold of the training part of a data
     set."""
-
-    agrees = False
 
     def cases(self) -> list[Case]:
         cases = []

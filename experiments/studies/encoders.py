@@ -2,18 +2,14 @@
 
 The encoder's settings are chosen like all others: on folds of the training data. The encoder is
 trained from several random seeds. The loss of the encoder on the test data is the mean over these
-seeds. The loss of each seed is a separate measure. With ``seeds_agree`` the models from all seeds
-are members of the consensus, otherwise only those from the first seed.
+seeds. The loss of each seed is a separate measure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product, repeat
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from matplotlib.figure import Figure
 from omegaconf import DictConfig
@@ -24,7 +20,7 @@ from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.results import MEASURE, OURS
 from experiments.harness.scoring import sequence_losses
 from experiments.studies.audio_and_video import AudioAndVideo
-from metriclearn import Partition, Segmenter
+from metriclearn import Partition
 from metriclearn.datasets import LabeledSequences
 
 
@@ -49,19 +45,6 @@ class Encoders(AudioAndVideo):
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         with_one_thread()
         return super().fit(estimator, data, method)
-
-    def consensus(self, members: Mapping[str, Sequence[Sequence[Any]]], case: Case) -> Segmenter:
-        if not self.config.seeds_agree:
-            return super().consensus(members, case)
-        fitted_to = [*(train for train, _ in case.folds), case.train]
-        every = {name: list(family) for name, family in members.items()}
-        with joblib.Parallel(self.config.n_jobs, backend="loky") as parallel:
-            for name, family in members.items():
-                encoders = [row for row in family if encoder_of(row[0]) is not None]
-                for row, seed in product(encoders, range(1, self.config.seeds)):
-                    fits = map(joblib.delayed(from_seed), row, repeat(seed), fitted_to)
-                    every[name].append(parallel(fits))
-        return super().consensus(every, case)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         first, scores = super().score(model, option, column, case)

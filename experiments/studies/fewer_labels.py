@@ -30,14 +30,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from experiments.harness.comparison import (
-    Comparison,
-    case_of,
-    cut,
-    group_folds,
-    read_cases,
-    synthetic_sequences,
-)
+from experiments.harness.cases import case_of, cut, group_folds, read_cases, synthetic_sequences
+from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -111,7 +105,6 @@ class Figure1(Comparison):
     """The experiment of Figure 1. A case is a seed and a labeled fraction. A method may get the
     true number of segments."""
 
-    agrees = False
     validates_one = False
     reads_test_root = False
     titles: Mapping[str, str] = {}

@@ -28,7 +28,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from experiments.harness.comparison import refuse_seen
+from experiments.harness.cases import refuse_seen
 from experiments.harness.procedure import (
     Case,
     Losses,

@@ -25,7 +25,7 @@ from omegaconf import OmegaConf
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from experiments.harness.comparison import group_cases
+from experiments.harness.cases import group_cases
 from experiments.harness.procedure import (
     Case,
     Method,

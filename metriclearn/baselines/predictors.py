@@ -5,18 +5,25 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
-from metriclearn.estimators.reading.labels import read_labeled, refuse_unlabeled
+from metriclearn.estimators.reading.labels import (
+    labels_of,
+    read_groups,
+    read_labeled,
+    refuse_unlabeled,
+)
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
-from metriclearn.views.gaps import Labels
+from metriclearn.views.gaps import labels_behind
+from metriclearn.views.plain import fit_view, reads_missing
 
 
 @dataclass(eq=False, repr=False)
@@ -120,21 +127,26 @@ class TunedSegmenter(MahalanobisSegmenter):
     penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
     view: Annotated[Any, Of("fit_transform", "Columns(0, 3)", optional=True)] = None
 
-    def fit(self, X: Any, y: Any = None, **unknown: Any) -> Self:
-        """Fit the metric, then choose the penalty on the same labeled sequences.
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None, **unknown: Any) -> Self:
+        """Fit the view and the metric, then choose the penalty on the same labeled sequences.
 
         With partial labels, the loss is that of the labeled parts, as in :meth:`tune_penalty`. The
-        baseline must also accept partial labels.
+        baseline must also accept partial labels. A view that is fitted to labels leaves out all
+        recordings of one of the ``groups`` together.
         """
         if unknown:
             refuse_unknown(self, unknown)
-        needed = y is not None or self.penalty == "tuned"
-        segments = True if needed else None
-        fitted, data, truths = read_labeled(self, X, y, segments=segments, partial=True)
-        view = None if self.view is None else clone(self.view)
+        who, view = type(self).__name__, self.view
+        segments = True if y is not None or self.penalty == "tuned" else None
+        fitted, data, truths = read_labeled(
+            self, X, y, segments=segments, partial=True, missing=reads_missing(view)
+        )
         arrays: Any = data.arrays
+        units = None if groups is None else read_groups(who, groups, len(arrays))
         if view is not None:
-            arrays = view.fit_transform(arrays, Labels(truths))
+            labels, seen = labels_of(who, y, data, truths), list(arrays)
+            view, arrays = fit_view(view, seen, labels, units)
+            truths = list(labels_behind(view, seen, labels).partitions)
         fitted.baseline_ = clone(self.baseline).fit(arrays, truths or None)
         components, penalty = fitted.baseline_.components_, None
         vars(fitted).pop("training_loss_", None)  # of an earlier fit
@@ -142,7 +154,7 @@ class TunedSegmenter(MahalanobisSegmenter):
             penalty = float(self.penalty)
         elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ components.T) for array in arrays]
-            refuse_unlabeled(type(self).__name__, truths)
+            refuse_unlabeled(who, truths)
             penalty, fitted.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
         score = SegmentScore(components, penalty, min_size=self.min_size)
         fitted.score_ = score if view is None else score.through(view)

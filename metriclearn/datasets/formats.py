@@ -14,10 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from metriclearn.datasets.annotations import (
-    Segment,
     disjoint,
     named_as,
-    numbered,
     of_annotator,
     read_segments,
     save_segments,
@@ -26,6 +24,7 @@ from metriclearn.datasets.annotations import (
 from metriclearn.datasets.programs.cue_markers import read_cues, write_cues
 from metriclearn.datasets.programs.events import is_boris, read_boris, read_raven, write_raven
 from metriclearn.datasets.registry import PathLike
+from metriclearn.datasets.segments import Segment, numbered
 from metriclearn.datasets.text_tables import text_rows
 from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.extras import optional

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import ENDINGS, new_folder, read_labeled, sequence_files
+from metriclearn.datasets.files import ENDINGS, read_labeled
 from metriclearn.datasets.registry import PathLike
+from metriclearn.datasets.sequence_folders import new_folder, sequence_files
 from metriclearn.running.atomic import read_npz, reading
 from metriclearn.running.extras import optional
 

@@ -13,30 +13,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.annotations import (
-    UNKNOWN,
-    Segment,
-    disjoint,
-    named_as,
-    numbered,
-    row_labels,
-    untold_starts,
-)
-from metriclearn.datasets.files import (
-    ENDINGS,
-    columns_of_times,
-    read_features,
-    same_columns,
-    sequence_files,
-)
+from metriclearn.datasets.annotations import disjoint, named_as
+from metriclearn.datasets.files import ENDINGS, columns_of_times, read_features
 from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
+from metriclearn.datasets.segments import UNKNOWN, Segment, numbered, row_labels, untold_starts
+from metriclearn.datasets.sequence_folders import same_columns, sequence_files
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 from metriclearn.running.progress import bar
-from metriclearn.running.times import Times
+from metriclearn.running.row_times import Times
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # increased when an extractor's results change, so that features are computed again

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets.segments import Segment
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_new
 from metriclearn.estimators.reading.given import read_files
 from metriclearn.estimators.reading.labels import read_counts, read_known, read_labelings
@@ -29,7 +29,8 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Whole, real_array
-from metriclearn.running.times import Times, index_times, mean_rows, read_times
+from metriclearn.running.row_times import Times, mean_rows
+from metriclearn.running.times import index_times, read_times
 from metriclearn.views.gaps import placed
 from metriclearn.views.plain import leaves_out, rows_of
 

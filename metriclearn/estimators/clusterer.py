@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
+from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.tables import (
     Clustered,
     cluster_codes,
@@ -21,7 +22,7 @@ from metriclearn.estimators.reading.tables import (
 )
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
-from metriclearn.estimators.selection.families import families_of
+from metriclearn.estimators.selection.families import lists_families
 from metriclearn.estimators.selection.fits import Fits, Tables
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.rules import Rule
@@ -30,7 +31,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, factorize
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Jobs, OneOf, Whole, check_parameters, shown
+from metriclearn.running.parameters import Jobs, Needs, OneOf, Whole, check_parameters, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
 
@@ -44,6 +45,12 @@ _FAMILIES = {
 
 def _clusters(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
+
+
+_MEMBERS = Needs(
+    "{name} as a mapping of families to lists of clusterers, or None",
+    lambda given: given is None or lists_families(given, _clusters),
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -126,9 +133,7 @@ class Clusterer(ComponentParameters):
 
     cross_fit_ = cast("CrossFit | None", None)  # not in model files
 
-    members: Annotated[
-        Mapping[str, Any] | None, families_of("clusterers, or None", _clusters, optional=True)
-    ] = None
+    members: Annotated[Mapping[str, Any] | None, _MEMBERS] = None
     _: KW_ONLY
     combine: Annotated[str, OneOf("best", "consensus", "uniform")] = "best"
     n_clusters: Annotated[str | None, OneOf("given", None)] = "given"
@@ -174,10 +179,8 @@ class Clusterer(ComponentParameters):
         table = CrossFit(
             members,
             Parts(left_out, units),
-            None,
-            [],
             models,
-            truths,
+            Given.of_truths(truths, units),
             _squared_norm,
             candidates=tuple(Candidate(m, Rule(), row) for m, row in enumerate(models)),
             answers=tuple(answers),

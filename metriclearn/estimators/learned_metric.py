@@ -1,4 +1,4 @@
-"""Methods of all estimators with a fitted metric, and functions that compute covariances."""
+"""Methods of all estimators with a fitted metric, named as in the package metric-learn."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ from metriclearn.estimators.selection.choice import Choice, choose
 from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.families import (
     default_members,
-    families_of,
     is_segmenter,
     listed_members,
+    lists_families,
     refuse_neighbors,
 )
 from metriclearn.estimators.selection.fits import Fits
@@ -74,13 +74,14 @@ from metriclearn.views.columns import note_constant
 from metriclearn.views.plain import leaves_out, says
 from metriclearn.views.windows import typical_length
 
-_FAMILIES = families_of(
-    "segmenters", lambda one: isinstance(one, Member) or is_segmenter(one), optional=True
-)
 _MEMBERS = Needs(
     "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file the "
     "learner that wrote it), or None",
-    lambda given: is_segmenter(given) or _FAMILIES.accepts(given),
+    lambda given: (
+        given is None
+        or is_segmenter(given)
+        or lists_families(given, lambda one: isinstance(one, Member) or is_segmenter(one))
+    ),
 )
 
 
@@ -431,7 +432,8 @@ class Segmenter(AgreementSegmenter):
         table = table.with_last_scores()
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # of one recording, whose labels need not recur
-            table = replace(table, classes=np.unique(np.concatenate(names)))
+            known = table.given._replace(classes=np.unique(np.concatenate(names)))
+            table = replace(table, given=known)
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))
         if len(table.members) == 1:
             self._keep_one(table, 0, table.candidates[0].scores[0])
@@ -443,7 +445,7 @@ class Segmenter(AgreementSegmenter):
         table, self.choice_ = choose(table, fitted)
         c = self.choice_.chosen
         member, score = table.candidates[c].member, table.last_score(c)
-        classes = None if table.classes is None else score.classes
+        classes = None if table.given.classes is None else score.classes
         loss, one = float(self.name_loss), ([score], [0], [table.families[c]], np.ones(1))
         self.agreement_, self.left_out_ = Agreement(*one, classes, loss), table.answers[c]
         self._keep_one(table, member, score)
@@ -469,13 +471,12 @@ class Segmenter(AgreementSegmenter):
     def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
         """Keep the table without the data, and learn how often boundaries left out were true."""
         views = tuple(one.without_data() for one in table.views)
-        # no arrays of the caller
-        self.cross_fit_ = replace(table, data=None, labels=[], views=views)
+        self.cross_fit_ = replace(table, given=table.given.without_data(), views=views)
         known = list(self.left_out_)
         self.rates_ = BoundaryRates.learn(
             [self.left_out_[i] for i in known],
             [[answer[i] for answer in answers] for i in known],
-            [table.truths[i] for i in known],
+            [table.given.truths[i] for i in known],
             weights,
         )
 
@@ -511,44 +512,6 @@ class Segmenter(AgreementSegmenter):
         if self.classes_ is None and self.names is not False:
             known = given.data.arrays, given.labels
             self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
-
-    @classmethod
-    def of_models(
-        cls,
-        members: Mapping[str, Sequence[Sequence[Any]]],
-        X: Any,
-        y: Any,
-        left_out: Sequence[NDArray],
-        **parameters: Any,
-    ) -> Self:
-        """Make a segmenter of models that have already been fitted.
-
-        Parameters
-        ----------
-        members : mapping of names of families to lists of members
-            A member is a sequence of fitted models, one for every part. The sequence may end with
-            one more model, which was fitted to all recordings.
-        X, y
-            All training data.
-        left_out : sequence of int arrays
-            For each part, the indices of the recordings that were left out when its models were
-            fitted.
-        **parameters
-            Parameters of the segmenter: ``combine``, "consensus" or "uniform", and others.
-        """
-        made = cls(**parameters)
-        check_parameters(made)
-        OneOf("consensus", "uniform").check(cls.__name__, "combine", made.combine)
-        OneOf(None, remedy="; give it to the models").check(cls.__name__, "view", made.view)
-        made._begin()
-        given = read_given(cls.__name__, X, y, names=made.names)
-        given = given._replace(segment_length=made._usual_rows)
-        keep_features(made, given.data)
-        table = CrossFit.of_models(cls.__name__, members, given, left_out)
-        made._combine(table.with_rules(made._rules(given, table.parts)))
-        made._know_training(given)
-        made._name_rows(given)
-        return made
 
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""

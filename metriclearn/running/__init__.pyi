@@ -11,6 +11,7 @@ from . import notes as notes
 from . import parameters as parameters
 from . import persistence as persistence
 from . import progress as progress
+from . import row_times as row_times
 from . import stored as stored
 from . import time_forms as time_forms
 from . import times as times
@@ -38,13 +39,13 @@ from .parameters import text as text
 from .persistence import without_classifiers as without_classifiers
 from .progress import quieten as quieten
 from .progress import share_told as share_told
+from .row_times import Times as Times
+from .row_times import mean_rows as mean_rows
+from .row_times import tick as tick
 from .time_forms import Form as Form
 from .time_forms import formatted as formatted
 from .time_forms import numbers as numbers
-from .times import Times as Times
-from .times import mean_rows as mean_rows
 from .times import rate_of as rate_of
 from .times import read_times as read_times
-from .times import tick as tick
 from .times import timed_rows as timed_rows
 from .times import without_times as without_times

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import OneOf, Whole, shown
-from metriclearn.views.plain import PlainView, is_one
+from metriclearn.views.plain import PlainView, is_one, leaves_out
 
 Truth = Partition | PartialPartition
 
@@ -62,6 +62,11 @@ class Labels:
         codes = None if self.codes is None else [c[k] for c, k in zip(self.codes, kept)]
         partitions = [truth.at(rows) for truth, rows in zip(self.partitions, kept)]
         return Labels(partitions, codes, self.classes, self.weights)
+
+
+def labels_behind(view: Any, X: Sequence[NDArray], labels: Labels) -> Labels:
+    """Return the labels of the rows that a fitted view keeps; the view may be None."""
+    return labels.at(view.kept(list(X))) if leaves_out(view) else labels
 
 
 def labels_for(view: Any, y: Any, arrays: Sequence[NDArray], *, names: bool = False) -> Labels:

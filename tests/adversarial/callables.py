@@ -60,9 +60,8 @@ def _no_change(*_: Any) -> Any:
 
 
 _TUNED = ml.baselines.TunedSegmenter().fit([X] * 2, [LABELS] * 2)
-_AGREED = ml.Segmenter.of_models(
-    {"a": [[_TUNED, _TUNED]]}, [X] * 4, [LABELS] * 4, [[0, 1], [2, 3]], for_streams=True
-)
+_AGREED = ml.Segmenter(ml.baselines.TunedSegmenter(), n_folds=2, for_streams=True)
+_AGREED.fit([X] * 4, [LABELS] * 4)
 _READ = ml.views.Labels([_TRUTH], [LABELS], np.arange(3))
 # Good values by name of the parameter, or by callable and parameter where they differ.
 GOOD: dict[str, Any] = {
@@ -177,10 +176,6 @@ GOOD: dict[str, Any] = {
     "Segmenter.X": [X] * 4,
     "Segmenter.y": [LABELS] * 4,
     "Segmenter.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
-    "Segmenter.of_models.members": {"a": [[_TUNED, _TUNED]]},
-    "Segmenter.of_models.X": [X] * 4,
-    "Segmenter.of_models.y": [LABELS] * 4,
-    "left_out": [[0, 1], [2, 3]],
     "models": [_TUNED] * 2,
     "parts": [(X, LABELS)] * 2,
     "ConsensusForm.members": [_TRUTH] * 2,
@@ -206,7 +201,6 @@ _METHODS = (
     "expected_loss",
     "boundary_shares",
     "tune_penalty",
-    "of_models",
     "fit_predict",
     "score",
     "pair_distance",

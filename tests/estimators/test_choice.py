@@ -114,7 +114,7 @@ def test_a_single_group_is_divided_and_says_so(groups) -> None:
     with pytest.warns(UserWarning, match=f"of one group, so it is checked on other {where}"):
         found = ml.Segmenter(members, n_folds=3, verbose=False).fit(X, y, groups)
     if groups is None:  # midway between the boundaries at 40 and 60, and at 100 and 120
-        stretches = [truth.pieces.stretches for truth in found.cross_fit_.truths]
+        stretches = [truth.pieces.stretches for truth in found.cross_fit_.given.truths]
         assert [start for ((start, _),) in stretches] == [0, 50, 110]
     assert np.isfinite(found.cross_fit_.losses).all()
     assert len(found.cross_fit_.parts.left_out) == 3
@@ -161,7 +161,7 @@ def test_a_single_recording_is_divided_also_by_regions_without_any_stretch() -> 
     regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(20, 180, 20)]
     found = ml.Segmenter(METRIC, n_folds=3, verbose=False)
     found.fit(X, ml.PartialPartition(180, regions=regions))
-    kept = [truth.constraints for truth in found.cross_fit_.truths]
+    kept = [truth.constraints for truth in found.cross_fit_.given.truths]
     assert list(map(len, kept)) == [2, 3, 3]
     assert sorted(found.left_out_) == [0, 1, 2]
     assert found.validation_ is None  # no stretch is labeled
@@ -172,7 +172,9 @@ def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> No
     X, _ = lone_recording()
     y = np.repeat(np.arange(10), [40, 1, 1, *[20] * 6, 18])
     found = ml.Segmenter(METRIC, n_folds=3, verbose=False).fit(X, y)
-    boundaries = [ends[:-1] for one in found.cross_fit_.truths for _, ends in one.pieces.stretches]
+    boundaries = [
+        ends[:-1] for one in found.cross_fit_.given.truths for _, ends in one.pieces.stretches
+    ]
     assert np.concatenate(boundaries).tolist() == [40, 41, *range(42, 180, 20)]
 
 

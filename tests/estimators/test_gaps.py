@@ -87,6 +87,16 @@ def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
     assert filled.calibrate(GAPPED, YS).boundary_probabilities(GAPPED[0]).min() >= 0
 
 
+def test_a_tuned_metric_behind_gaps_is_that_of_the_rows_that_are_left() -> None:
+    tuned = ml.baselines.TunedSegmenter
+    gapped = tuned(view=ml.views.LeaveOut()).fit(GAPPED, YS)
+    rows = tuned().fit([X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)])
+    assert gapped.penalty_ == rows.penalty_
+    for X, k in zip(GAPPED, KNOWN):
+        ends = placed(rows.predict_change_points(X[k]), np.flatnonzero(k), len(X))
+        np.testing.assert_array_equal(gapped.predict_change_points(X), ends)
+
+
 @pytest.mark.parametrize(
     ("lost", "end"), [((), 5), ((5,), 5), ((4,), 4), ((4, 5), 5), ((3, 4, 5), 4), ((5, 6, 7, 8), 7)]
 )

@@ -84,18 +84,13 @@ def random_tables(rng: np.random.Generator) -> tuple[list, list]:
 
 def test_labeled_parts_share_the_weight_of_their_recording() -> None:
     """In proportion to their lengths, whatever the number of parts."""
-    known = [ml.PartialPartition(150, change_points=[5])] * 2
-    spans, weights = [[(0, 10), (20, 50)], [(0, 40)]], []
-
-    def cut(array, _):
-        return [(array[a:b], ml.Partition(ends=np.array([5, b - a]))) for a, b in spans.pop(0)]
-
-    def fit(pieces, labels, given):
-        weights.extend(given)
-        return np.eye(12)
-
-    ml.estimators.KnownStart().components(DATA.sequences[:2], known, fit, cut)
-    np.testing.assert_allclose(weights, [0.25, 0.75, 1.0])
+    known = np.full((2, 150), -1)
+    for i, start, stop, label in ((0, 0, 10, 0), (0, 20, 50, 1), (1, 0, 40, 0)):
+        known[i, start:stop] = label + (np.arange(start, stop) >= start + 5)
+    learner = ml.ChangePointMetricLearner()
+    parts = learner.task.labeled_parts(learner.read(DATA.sequences[:2], list(known))).training
+    assert [len(part) for part in parts.data.arrays] == [10, 30, 40]
+    np.testing.assert_allclose(parts.weights, [0.25, 0.75, 1.0])
 
 
 @pytest.mark.parametrize("kind", KINDS.values())

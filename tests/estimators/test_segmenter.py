@@ -28,7 +28,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import LabeledPartition
 from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 from metriclearn.running.callbacks import Callback
-from metriclearn.running.times import evenly
+from metriclearn.running.row_times import evenly
 from tests.exhaustive import all_segmentations
 from tests.sentences import assert_refused
 
@@ -141,7 +141,8 @@ def test_a_recording_left_out_is_weighed_by_the_others(consensus) -> None:
     answers = [dict.fromkeys(range(8), camps[c % 2]) for c in range(len(table.answers))]
     first = table.parts.left_out[0]
     truths = [camps[0] if i in first else camps[1] for i in range(8)]
-    _, _, found = replace(table, answers=tuple(answers), truths=truths).consensus(0.0)
+    given = table.given._replace(truths=truths)
+    _, _, found = replace(table, answers=tuple(answers), given=given).consensus(0.0)
     assert all(found[i] == (camps[1] if i in first else camps[0]) for i in range(8))
 
 
@@ -257,17 +258,6 @@ def test_names_that_no_two_groups_share_are_no_names() -> None:
         assert (None if classes is None else classes.tolist()) == names
 
 
-def test_names_that_only_the_models_know() -> None:
-    """Models fitted elsewhere keep their names, whatever the recordings left out are called."""
-    X, y = named_recordings(8, 0)
-    models = [clone(NAMED["frames"][0]).fit(X[i::2], y[i::2]) for i in (1, 0)]
-    given = [np.where(one == "sit", "rest", one) for one in y]
-    folds = [np.arange(0, 8, 2), np.arange(1, 8, 2)]
-    consensus = ml.Segmenter.of_models({"frames": [models]}, X, given, folds, names=True)
-    assert consensus.classes_.tolist() == ["rest", "sit", "walk"]
-    assert np.mean(np.concatenate(consensus.predict(X)) == np.concatenate(y)) > 0.9
-
-
 def test_default_members_learn_from_partial_labels_and_names() -> None:
     plain, named, wide = (set(default_members(*one)) for one in ((), (CLASSES,), (None, 41)))
     assert wide < plain < named
@@ -364,25 +354,6 @@ def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
         assert {one.rule.multiple for one in fitted.cross_fit_.candidates} == multiples
 
 
-def test_a_segmenter_of_given_models_knows_the_stated_length_and_ignores_unlabeled_rows() -> None:
-    X, y = DATA.sequences[:6], DATA.labels[:6]
-    models = [ml.ChangePointMetricLearner().fit(X[i::2], y[i::2]) for i in (1, 0)]
-    few = [np.where(np.arange(80) < 40, one, -1) for one in y]
-    folds = [np.arange(0, 6, 2), np.arange(1, 6, 2)]
-
-    def made(labels, **stated) -> ml.Segmenter:
-        return ml.Segmenter.of_models({"d": [models]}, X, labels, folds, verbose=False, **stated)
-
-    usual = made(few).expected_length_[0]
-    long = made(few, segment_length=50.0, rate=10.0)
-    assert long.expected_length_[0] > 0.2 * usual
-    by_rate = [one.scores[0].penalty for one in long.cross_fit_.candidates if one.rule.towards == 1]
-    plain = made(few).cross_fit_.candidates
-    assert by_rate > [one.scores[0].penalty for one in plain if one.rule.towards == 1]
-    whole = made([*y[:4], None, None]).cross_fit_.candidates
-    assert {one.rule.multiple for one in whole} == {0.5, 1.0, 2.0}
-
-
 def test_fits_in_threads_leave_the_filters_of_warnings_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -442,6 +413,21 @@ def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:
     assert penalty > Viterbi(None).fit(clone(tree).fit(X, labels).transform(X), y).penalty_
 
 
+def test_default_members_may_see_some_of_the_columns() -> None:
+    X, y = named_recordings(4, 0)
+    n, rng = X[0].shape[1], np.random.default_rng(0)
+    wide = [np.column_stack([x, rng.normal(size=(len(x), 2))]) for x in X]
+    some = ("scaled, whitened", "trees, own scale, Viterbi", "windows, own scale, diagonal")
+    found = []
+    for data, before in ((X, None), (wide, ml.views.Columns(0, n))):
+        members = default_members(CLASSES, n, before=before)
+        members = {name: members[name] for name in some}
+        found.append(ml.Segmenter(members, n_folds=2, verbose=False).fit(data, y))
+    assert np.array_equal(*(one.cross_fit_.losses for one in found))
+    for one, other in zip(found[0].predict(X), found[1].predict(wide)):
+        assert np.array_equal(one, other)
+
+
 def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
     X, y = named_recordings(4, 0)
     view = ml.views.Posteriors(LogisticRegression(), 0, 2)
@@ -472,13 +458,13 @@ def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:
 
 def test_models_vote_for_names_even_if_no_names_were_left_out() -> None:
     """All votes then count the same; with weights of 0, each segment had the first name."""
-    X, y = named_recordings(4, 0)
-    model = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1)).fit(X[:2], y[:2])
-    ends = [np.flatnonzero(one[1:] != one[:-1]) + 1 for one in y[2:]]
-    known = [*y[:2], *(np.append(one, len(x)) for one, x in zip(ends, X[2:]))]
-    left_out, options = [np.array([2]), np.array([3])], {"names": True, "verbose": False}
-    made = ml.Segmenter.of_models({"named": [[model, model]]}, X, known, left_out, **options)
-    assert all(set(made.predict(x)) == {"sit", "walk"} for x in X)
+    y = named_recordings(4, 0)[1]
+    X = [np.log(np.where(one[:, None] == CLASSES, 0.7, 0.3)) for one in y]
+    ends = [np.append(np.flatnonzero(one[1:] != one[:-1]) + 1, len(one)) for one in y[2:]]
+    members = {"decoded": [Viterbi(None, classes=CLASSES)]}
+    made = ml.Segmenter(members, names=True, n_folds=2).fit(X, [*y[:2], *ends], [0, 0, 1, 1])
+    for i in (0, 1):  # their weights come from recordings without names
+        np.testing.assert_array_equal(CLASSES[made.left_out_[i].sample_names], y[i])
 
 
 @pytest.mark.parametrize("kind", ["one row", "no labels"])

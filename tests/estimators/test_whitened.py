@@ -15,7 +15,7 @@ from metriclearn.baselines import (
     TunedSegmenter,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.views import Labels, Metric, Whiten
+from metriclearn.views import Metric, Whiten
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 
@@ -45,28 +45,6 @@ def clustering_learner(
         verbose=False,
         random_state=0,
     )
-
-
-def test_the_view_is_learned_first_and_then_the_metric_of_its_rows() -> None:
-    """As by hand, with labels of all samples and of some."""
-    X, y = mixed(1)
-    half = [np.where(np.arange(len(one)) < 90, one, -1) for one in y]
-    for labels in (y, half):
-        learner = ml.WhitenedMetricLearner(view=Whiten(0.05)).fit(X, labels)
-        truths = [ml.PartialPartition(len(one), one) for one in labels]
-        if labels is y:
-            truths = [ml.Partition.from_runs(one) for one in labels]
-        view = Whiten(0.05)
-        rows = view.fit_transform(X, Labels(truths))
-        plain = ml.ChangePointMetricLearner(
-            regularizer=ml.SquaredFrobenius(1.0), standardize=False, verbose=False
-        ).fit(rows, labels)
-        assert_allclose(learner.components_, plain.components_ @ view.matrix_)
-        for a, b in zip(plain.predict_change_points(rows), learner.predict_change_points(X)):
-            np.testing.assert_array_equal(a, b)
-        assert learner.solution_.converged
-    W = RelevantComponents(shrinkage=0.05).fit(X, y).components_
-    assert_allclose(Whiten(0.05).fit(X, Labels(list(map(ml.Partition.from_runs, y)))).matrix_, W)
 
 
 @pytest.mark.parametrize(

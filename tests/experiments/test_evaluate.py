@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import score
-from experiments.harness.comparison import fingerprints
+from experiments.harness.cases import fingerprints
 from experiments.harness.results import read_results
 from metriclearn import ChangePointMetricLearner, Segmenter, save
 from metriclearn.baselines import Euclidean, TunedSegmenter

@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from experiments.harness.cases import load_sequences
 from experiments.harness.command_line import configuration, one_sentence
-from experiments.harness.comparison import load_sequences
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
@@ -65,7 +65,7 @@ def test_every_method_has_both_columns(synthetic: Path) -> None:
         assert row["standard_error"] == pytest.approx(error)
     assert found["ours", "estimated"]["mean"] < 0.5 * found["euclidean", "estimated"]["mean"]
     certified = {method for (method, _), row in found.items() if row["gap"] is not None}
-    # A consensus has no single bound.
+    # A Segmenter has no single bound.
     assert certified == {method for method, _ in found if method.startswith("ours/")}
 
 

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import metriclearn as ml
 from metriclearn import views
+from metriclearn.baselines import RelevantComponents
 from metriclearn.datasets import make_change_points
 from metriclearn.views.gaps import borders, placed
 
@@ -108,18 +109,28 @@ def test_whitened_rows_are_white_within_segments(between: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e60, 1e-80])
-@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("constant", "known"), [(False, 120), (True, 120), (False, 90)])
 @pytest.mark.filterwarnings("ignore:.*no weight")
-def test_a_learner_on_whitened_rows_is_the_whitened_learner(scale, constant) -> None:
-    """To the last bit, with extreme units and constant columns."""
+def test_a_learner_on_whitened_rows_is_the_whitened_learner(scale, constant, known) -> None:
+    """To the last bit, with extreme units, constant columns and partial labels."""
     X = [np.insert(x * scale, [2] * constant, 3.0, axis=1) for x in DATA.sequences]
+    y = [np.where(np.arange(120) < known, one, -1) for one in DATA.labels]
+    truths = LABELS.partitions if known == 120 else [ml.PartialPartition(120, one) for one in y]
     view = views.Whiten(n_components=3)
-    whitened = ml.WhitenedMetricLearner(view=view).fit(X, DATA.labels)
-    plain = ml.ChangePointMetricLearner(
-        regularizer=ml.SquaredFrobenius(1.0), standardize=False
-    ).fit(view.fit_transform(X, LABELS), LABELS.partitions)
+    whitened = ml.WhitenedMetricLearner(view=view).fit(X, y)
+    rows = view.fit_transform(X, views.Labels(truths))
+    plain = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(1.0), standardize=False)
+    plain.fit(rows, truths)
     np.testing.assert_array_equal(plain.components_ @ view.matrix_, whitened.components_)
     assert plain.penalty_ == whitened.penalty_
+    for ends, theirs in zip(plain.predict_change_points(rows), whitened.predict_change_points(X)):
+        np.testing.assert_array_equal(ends, theirs)
+
+
+def test_whitening_is_that_of_relevant_components() -> None:
+    components = RelevantComponents(shrinkage=0.05).fit(DATA.sequences, DATA.labels).components_
+    matrix = views.Whiten(0.05).fit(DATA.sequences, LABELS).matrix_
+    np.testing.assert_allclose(matrix, components)
 
 
 def test_weights_and_partial_labels_choose_what_whitens() -> None:

@@ -21,7 +21,8 @@ from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
 from metriclearn import BundleDual, ChangePointMetricLearner, PartialPartition, Partition, suggest
-from metriclearn.apps.label_page.project import Annotation, Project, partial_labels
+from metriclearn.apps.label_page.annotation import Annotation, partial_labels
+from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording

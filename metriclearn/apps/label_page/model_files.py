@@ -13,7 +13,8 @@ from typing import Any
 import joblib
 
 from metriclearn import Segmenter, datasets
-from metriclearn.apps.label_page.project import Project, known_segments
+from metriclearn.apps.label_page.annotation import known_segments
+from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.apps.models import model_of
 from metriclearn.apps.web import Refusal

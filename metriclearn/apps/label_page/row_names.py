@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from metriclearn.apps.label_page.project import Annotation, row_at
+from metriclearn.apps.label_page.annotation import Annotation, row_at
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators import discriminant
 from metriclearn.views import Neighbors

@@ -24,6 +24,13 @@ from urllib.request import urlopen
 
 from metriclearn import Partition, datasets
 from metriclearn.apps.label_page.address import Address, TokenGuard
+from metriclearn.apps.label_page.annotation import (
+    exported,
+    imported,
+    is_word,
+    partial_labels,
+    read_annotations,
+)
 from metriclearn.apps.label_page.learning import Loop
 from metriclearn.apps.label_page.model_files import ModelFiles
 from metriclearn.apps.label_page.project import (
@@ -33,11 +40,6 @@ from metriclearn.apps.label_page.project import (
     Conflict,
     Project,
     check_tier,
-    exported,
-    imported,
-    is_word,
-    partial_labels,
-    read_annotations,
     read_project,
     tiers_of,
 )

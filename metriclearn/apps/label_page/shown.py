@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from metriclearn.apps.label_page.project import Annotation, row_at
+from metriclearn.apps.label_page.annotation import Annotation, row_at
 from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.indices import near
 

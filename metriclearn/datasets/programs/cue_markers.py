@@ -8,7 +8,7 @@ from pathlib import Path
 from struct import pack, unpack, unpack_from
 from typing import BinaryIO, NamedTuple
 
-from metriclearn.datasets.annotations import Segment, with_boundaries
+from metriclearn.datasets.segments import Segment, with_boundaries
 
 
 class _Sound(NamedTuple):
@@ -79,7 +79,7 @@ def read_cues(name: str, path: Path) -> list[Segment]:
     Returns
     -------
     list of (start, end, label)
-        Times are in seconds, see :func:`~metriclearn.datasets.annotations.with_boundaries`.
+        Times are in seconds, see :func:`~metriclearn.datasets.segments.with_boundaries`.
 
     Raises
     ------

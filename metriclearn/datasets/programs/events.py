@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from metriclearn.datasets.annotations import (
-    Segment,
     column_of_annotators,
     of_annotator,
     seconds_in,
     seconds_text,
-    with_boundaries,
 )
+from metriclearn.datasets.segments import Segment, with_boundaries
 from metriclearn.datasets.text_tables import lacks, text_rows
 from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
@@ -155,7 +154,7 @@ def read_boris(
     -------
     dict of lists of (start, end, label)
         By the name of the observation, see
-        :func:`~metriclearn.datasets.annotations.with_boundaries`.
+        :func:`~metriclearn.datasets.segments.with_boundaries`.
 
     Raises
     ------

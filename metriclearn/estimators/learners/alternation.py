@@ -43,39 +43,27 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.problem.named_segments import NamedPartition
-from metriclearn.problem.partial_labels import PartialPartition, fewest_changes
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import CheckpointPath, Of, Whole
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
-from metriclearn.views.columns import spread
 from metriclearn.views.whiten import principal_components
 
 _LOGGER = logging.getLogger(__name__)
 
 
 Piece = tuple[NDArray, Partition | PartialPartition]
-FitComponents = Callable[..., NDArray]
-"""Learns a metric from arrays, labels and weights of data sets, and returns its components (r, P).
-It has the parameters of the learner, except those that are passed by name."""
-CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
-"""Cuts the labeled parts out of a data set."""
 
 
 @runtime_checkable
 class FirstMetric(Protocol):
     """Computes the metric under which partial labels are completed for the first time."""
 
-    def components(
-        self,
-        arrays: Sequence[NDArray],
-        knowns: Sequence[PartialPartition],
-        fit: FitComponents | None = None,
-        cut: CutKnown | None = None,
-    ) -> NDArray:
-        """Return the components Lᵀ, (r, P), of the first metric.
+    def components(self, arrays: Sequence[NDArray], learned: Callable[[], NDArray]) -> NDArray:
+        """Return the components Lᵀ, (r, P), of the first metric for the rows of all data sets.
 
-        A class needs both functions if it learns this metric from the labeled parts: ``cut`` cuts
-        these parts out, and ``fit`` learns from them with the settings of the learner.
+        ``learned()`` returns the components that the learner learns from the labeled parts alone.
+        There are none (r = 0) if these parts contain no change.
         """
         ...
 
@@ -130,33 +118,10 @@ class KnownStart(BaseEstimator):
     >>> learner = ChangePointMetricLearner(alternation=Alternation(start=KnownStart()))
     """
 
-    def components(
-        self,
-        arrays: Sequence[NDArray],
-        knowns: Sequence[PartialPartition],
-        fit: FitComponents,
-        cut: CutKnown,
-    ) -> NDArray:
-        """Learn components from the labeled parts.
-
-        If these parts contain no change, or if the learned metric is zero, return principal
-        components instead.
-        """
-        pieces: list[Piece] = []
-        weights: list[float] = []
-        # All data sets have the same weight, divided among their parts in proportion to length.
-        for array, known in zip(arrays, knowns):
-            parts = cut(array, known)
-            lengths = np.array([len(part) for part, _ in parts])
-            weights.extend(lengths / lengths.sum())
-            pieces += parts
-        labels = [known for _, known in pieces]
-        varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0
-        if any(map(fewest_changes, labels)) and varies.any():
-            learned = fit([piece[:, varies] for piece, _ in pieces], labels, np.array(weights))
-            if len(learned):
-                return spread(learned, varies)
-        return PrincipalStart().components(arrays)
+    def components(self, arrays: Sequence[NDArray], learned: Callable[[], NDArray]) -> NDArray:
+        """Return the learned components, or principal components if there are none."""
+        found = learned()
+        return found if len(found) else PrincipalStart().components(arrays)
 
 
 def labeled_samples(array: NDArray, known: PartialPartition) -> list[Piece]:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.large_margin import REGULARIZER, LargeMarginLearner
-from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
+from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings, refuse_unlabeled
@@ -249,25 +249,26 @@ class Segmentations(Task):
         check_sizes(self.who, labels.partitions, self.min_size)
         return super().truths(labels)
 
-    def complete(self, training: Training, learn: Learn) -> list[Any]:
+    def labeled_parts(self, training: Training) -> LabeledParts:
+        """Cut out the stretches that labels cover. Segments of a part may be of any size."""
+        refuse_unlabeled(self.who, training.truths)
+        learned = "learned" if isinstance(self.penalty, FeaturePenalty) else self.penalty
+        task = replace(self, min_size=1, penalty=learned)
+        return LabeledParts.of(task, training.data.arrays, training.truths, known_stretches)
+
+    def complete(self, training: Training, first: Any) -> list[Any]:
         """Complete partial labels by the best segmentations under a first metric."""
-        completions = self.completions(training, learn)
+        completions = self.completions(training, first)
         return [t.with_completion(one) for t, one in zip(training.truths, completions)]
 
-    def completions(self, training: Training, learn: Learn) -> list[Partition]:
+    def completions(self, training: Training, first: NDArray) -> list[Partition]:
         """Find the best segmentations that agree with the labels, under a first metric.
 
         The penalty is chosen first: at this penalty, segmentations that ignore the labels have the
         least loss on the labeled parts.
         """
-        arrays, truths = training.data.arrays, training.truths
-        refuse_unlabeled(self.who, truths)
-        learned = "learned" if isinstance(self.penalty, FeaturePenalty) else self.penalty
-        pieces = replace(self, min_size=1, penalty=learned)
-        components = self.first.components(
-            arrays, truths, lambda *some: learn(pieces, training_of(*some)), known_stretches
-        )
-        forms = [LowRankForm(cumulative=cumulative_sums(a, components)) for a in arrays]
+        truths = training.truths
+        forms = [LowRankForm(cumulative=cumulative_sums(a, first)) for a in training.data.arrays]
         penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
         oracle = ConstrainedChangePoints(self.min_size)
         pairs = zip(forms, truths)

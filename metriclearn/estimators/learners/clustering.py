@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
-from metriclearn.estimators.learners.task import Learn, Statement, Task, Training, training_of
+from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, Training
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
@@ -286,21 +286,21 @@ class Clusterings(Task):
         within = [np.var((a - N.project(a)) / scale, axis=0) for a, N in pairs]
         return scale * np.maximum(np.sqrt(np.average(within, axis=0, weights=sizes)), _LEAST_WITHIN)
 
-    def complete(self, training: Training, learn: Learn) -> list[Any]:
-        """Fill in unknown labels by K-means under the first metric; given labels are kept."""
-        arrays, truths = training.data.arrays, training.truths
-        counts = [int(truth.labels.max()) + 1 for truth in truths]
+    def labeled_parts(self, training: Training) -> LabeledParts:
+        """Take the labeled samples of each table."""
+        counts = _counts(training)
         if 0 in counts:
             raise ValueError(
                 f"{self.who} needs some labels in every data set to know the number of its "
                 f"clusters, but they cover no sample of data set {counts.index(0)}; remove it."
             )
-        components = self.first.components(
-            arrays, truths, lambda *some: learn(self, training_of(*some)), labeled_samples
-        )
+        return LabeledParts.of(self, training.data.arrays, training.truths, labeled_samples)
+
+    def complete(self, training: Training, first: Any) -> list[Any]:
+        """Fill in unknown labels by K-means under the first metric; given labels are kept."""
         return [
-            truth.with_completion(self.completion(LowRankForm(array @ components.T), count, truth))
-            for array, count, truth in zip(arrays, counts, truths)
+            truth.with_completion(self.completion(LowRankForm(array @ first.T), count, truth))
+            for array, count, truth in zip(training.data.arrays, _counts(training), training.truths)
         ]
 
     def score(self, statement: Statement, w: NDArray) -> ClusterScore:
@@ -319,3 +319,8 @@ class Clusterings(Task):
             relaxed = replace(problem.risk, terms=terms)
             upper = relaxed(solution.w).mean + problem.terms(solution.w)
         return {"relaxed_objective_": float(upper)}
+
+
+def _counts(training: Training) -> list[int]:
+    """Return the number of labels in each table."""
+    return [int(truth.labels.max()) + 1 for truth in training.truths]

@@ -31,7 +31,7 @@ from metriclearn.estimators.learners.concerns import report
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features
-from metriclearn.estimators.reading.labels import alike, read_groups, read_names, read_weights
+from metriclearn.estimators.reading.labels import alike, labels_of, read_groups, read_weights
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
@@ -47,8 +47,9 @@ from metriclearn.running.parameters import (
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
-from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, leaves_out, says
+from metriclearn.views.columns import spread
+from metriclearn.views.gaps import Labels, labels_behind
+from metriclearn.views.plain import FittedViews, leaves_out
 
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
@@ -181,7 +182,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
                         "read across gaps; take Fill instead."
                     )
         training = task.read(X, y, self.runner)
-        labels = None if self.view is None else _labels(task.who, y, training)
+        labels = (
+            None if self.view is None else labels_of(task.who, y, training.data, training.truths)
+        )
         data, truths = training.data, training.truths
         numbered = None if groups is None else read_groups(task.who, groups, len(truths))
         training = replace(training, groups=numbered, views=views or FittedViews())
@@ -293,22 +296,12 @@ def solve(
     return Learned(task.score(statement, solution.w), solution, found)
 
 
-def _labels(who: str, y: Any, training: Training) -> Labels:
-    """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
-    try:
-        return Labels(training.truths, *read_names(who, y, training.data, training.truths))
-    except ValueError:  # change-points, or regions
-        return Labels(training.truths)
-
-
 def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
     """Fit a copy of a view, and return the training data with the rows that the view computes."""
     arrays = list(training.data.arrays)
     fitted, rows = training.fit_view(view, arrays, labels, training.groups)
-    if not says(fitted, "keeps_all"):
-        labels = labels.at(fitted.kept(arrays))
     data = DataSets(rows, training.data.single, None)
-    truths = task.truths(labels)
+    truths = task.truths(labels_behind(fitted, arrays, labels))
     return replace(training, data=data, truths=truths, view=fitted, source=training.data)
 
 
@@ -335,15 +328,23 @@ def complete_labels(
             "alternation__checkpoint keeps the state instead."
         )
 
-    def fit(task: Task, training: Training) -> NDArray:
-        """Learn components from pieces of the data, whose labels are first completed under PCA."""
-        quiet = replace(task, first=PrincipalStart())
-        learned = solve(quiet, state(quiet, training, regularizer, solver, executor), solver)
-        if learned.solution.reason == "interrupted":
-            raise KeyboardInterrupt
-        return learned.score.components
+    parts = task.labeled_parts(training)
+    if parts is None:
+        return replace(training, truths=task.complete(training, None))
 
-    return replace(training, truths=task.complete(training, fit))
+    def learned() -> NDArray:
+        """Learn components from the labeled parts, whose gaps are first completed under PCA."""
+        if parts.training is None:
+            return np.zeros((0, 0))
+        quiet = replace(parts.task, first=PrincipalStart())
+        statement = state(quiet, parts.training, regularizer, solver, executor)
+        found = solve(quiet, statement, solver)
+        if found.solution.reason == "interrupted":
+            raise KeyboardInterrupt
+        return spread(found.score.components, parts.varies)
+
+    first = task.first.components(parts.rows, learned)
+    return replace(training, truths=task.complete(training, first))
 
 
 def state(

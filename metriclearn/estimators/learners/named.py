@@ -16,7 +16,7 @@ from metriclearn.estimators.learners.change_points import (
     check_sizes,
 )
 from metriclearn.estimators.learners.large_margin import REGULARIZER
-from metriclearn.estimators.learners.task import Learn, Training
+from metriclearn.estimators.learners.task import LabeledParts, Training
 from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.estimators.reading.labels import list_labelings, read_names
 from metriclearn.estimators.scores.confidence import NameCalibration
@@ -238,16 +238,24 @@ class NamedSegmentations(Segmentations):
         check_sizes(self.who, labels.partitions, self.min_size)
         return named_truths(labels.codes or [], labels.partitions)
 
-    def complete(self, training: Training, learn: Learn) -> list[Any]:
+    @property
+    def _unnamed(self) -> Segmentations:
+        """The same task without names."""
+        return Segmentations(**{one.name: getattr(self, one.name) for one in fields(Segmentations)})
+
+    def labeled_parts(self, training: Training) -> LabeledParts:
+        """Cut out the stretches that labels cover. The first metric is learned without names."""
+        return self._unnamed.labeled_parts(training)
+
+    def complete(self, training: Training, first: Any) -> list[Any]:
         """Complete partial labels by segmentations with a name for every segment.
 
-        Boundaries are found under a first metric, which is learned without names. A segment without
+        Boundaries are found under a first metric. A segment without
         a given name gets the name whose labeled samples have the nearest mean. Distances between
         means are computed after features have been divided by their standard deviations.
         """
         data = training.data
-        shared = {one.name: getattr(self, one.name) for one in fields(Segmentations)}
-        completed = Segmentations(**shared).completions(training, learn)
+        completed = self._unnamed.completions(training, first)
         weights = training.weights
         deviation = data.pooled_deviation(self.who, weights)
         arrays = [array / deviation for array in data.arrays]

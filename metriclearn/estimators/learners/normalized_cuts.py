@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
-from metriclearn.estimators.learners.task import Learn, Statement, Task, Training
+from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, Training
 from metriclearn.estimators.scores.cut_score import (
     CutScore,
     Graphs,
@@ -248,45 +248,39 @@ class Cuts(Task):
         """Return the Euclidean metric. Solvers start at this metric times each of ``starts``."""
         return self.metric.identity(cone.n_features)
 
-    def complete(self, training: Training, learn: Learn) -> list[Any]:
+    def labeled_parts(self, training: Training) -> LabeledParts | None:
+        """Take all pairs of labeled nodes in every image. Given similarities need no metric."""
+        if self.similarity.given:
+            return None
+        truths, scale = training.truths, self.scale(training)
+        features = [one.features for one in self.samples(training, scale)]
+        parts = LabeledParts.of(self, features, [truth.nodes for truth in truths], labeled_samples)
+        if parts.training is None:
+            return parts
+        weights = np.ones(len(truths)) if training.weights is None else training.weights
+        used = [i for i, truth in enumerate(truths) if len(truth.labeled) > 1]
+        counts = [truths[i].counts[truths[i].labeled] for i in used]
+        arrays = parts.training.data.arrays
+        nodes = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
+        labels = [NodeLabels(one, balance=self.balance) for one in counts]
+        graphs = Graphs(nodes, False, None, [None] * len(nodes))
+        unit = 1.0 if self.standardize else float(scale.min())
+        shared = vars(self) | {"similarity": GaussianSimilarity(), "unit": unit}
+        known = Training(graphs, labels, weights[used])
+        return parts._replace(task=StandardizedCuts(**shared), training=known)
+
+    def complete(self, training: Training, first: Any) -> list[Any]:
         """Complete labels under a first metric.
 
         The metric is divided by its number of components. Given similarities get equal weights.
         """
-        truths, scale = training.truths, self.scale(training)
-        nodes = self.samples(training, scale)
-        first = np.eye(training.data.n_features)
-        if not self.similarity.given:
-            arrays, labels = [one.features for one in nodes], [truth.nodes for truth in truths]
-            unit = 1.0 if self.standardize else float(scale.min())
-
-            def of_labeled(arrays: list[NDArray], *_: Any) -> NDArray:
-                return self._of_labeled_nodes(arrays, training, unit, learn)
-
-            first = self.first.components(arrays, labels, of_labeled, labeled_samples)
-            first = first / np.sqrt(len(first))
-        forms = [SimilarityForm(self.similarity.operator(one, first)) for one in nodes]
+        nodes = self.samples(training, self.scale(training))
+        metric = np.eye(training.data.n_features) if first is None else first / np.sqrt(len(first))
+        forms = [SimilarityForm(self.similarity.operator(one, metric)) for one in nodes]
         return [
             truth.with_completion(complete_nodes(form, None, truth))
-            for form, truth in zip(forms, truths)
+            for form, truth in zip(forms, training.truths)
         ]
-
-    def _of_labeled_nodes(
-        self, arrays: list[NDArray], training: Training, unit: float, learn: Learn
-    ) -> NDArray:
-        """Learn components from all pairs of labeled nodes in every image."""
-        truths = training.truths
-        weights = np.ones(len(truths)) if training.weights is None else training.weights
-        used = [i for i, truth in enumerate(truths) if len(truth.labeled) > 1]
-        counts = [truths[i].counts[truths[i].labeled] for i in used]
-        nodes = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
-        labels = [NodeLabels(one, balance=self.balance) for one in counts]
-        graphs = Graphs(nodes, False, None, [None] * len(nodes))
-        shared = vars(self) | {"similarity": GaussianSimilarity(), "unit": unit}
-        pieces = Training(graphs, labels, weights[used])
-        components = learn(StandardizedCuts(**shared), pieces)
-        # ``complete`` divides a first metric by its number of components, so multiply by it here.
-        return components * np.sqrt(len(components))
 
     def score(self, statement: Statement, w: NDArray) -> CutScore:
         """Return the score of a point ``w``, with the threshold that gives the training counts."""
@@ -312,6 +306,10 @@ class StandardizedCuts(Cuts):
         return training.data.arrays
 
     def score(self, statement: Statement, w: NDArray) -> CutScore:
-        """Return the score of a point ``w`` for standardized features, without a threshold."""
+        """Return the score of a point ``w`` for standardized features, without a threshold.
+
+        ``complete`` divides a first metric by its number of components, so it is multiplied here.
+        """
         components = statement.parts(w)[0] * self.unit
+        components = components * np.sqrt(len(components))
         return CutScore(components, statement.scale, self.similarity, self.rounding)

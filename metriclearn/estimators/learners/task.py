@@ -15,15 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart
+from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart, Piece
 from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
+from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution, Solver
@@ -80,13 +81,52 @@ class Training:
         return self.views.fit(view, X, y, groups, behind=self.view)
 
 
-Learn = Callable[["Task", Training], NDArray]
-"""Learns a metric from training data, and returns its components (r, P)."""
+class LabeledParts(NamedTuple):
+    """The labeled parts of partly labeled data, as a problem of their own.
 
+    Attributes
+    ----------
+    rows : sequence of arrays (T_i, P)
+        All rows that the metric sees, not only those of labeled parts.
+    task : Task
+        How a metric is learned from the labeled parts.
+    training : Training or None
+        Each part as a data set, with the features that vary in some part. None if no part contains
+        a change.
+    varies : bool array (P,)
+        These features.
+    """
 
-def training_of(arrays: list[NDArray], truths: list[Any], weights: NDArray) -> Training:
-    """Return arrays (T_i, P), their labels and weights (N,) as training data."""
-    return Training(DataSets(arrays, False, None), truths, weights / weights.max())
+    rows: Sequence[NDArray]
+    task: Task
+    training: Training | None
+    varies: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        arrays: Sequence[NDArray],
+        knowns: Sequence[Any],
+        cut: Callable[[NDArray, Any], list[Piece]],
+    ) -> Self:
+        """Cut the labeled parts out of data sets.
+
+        All data sets have the same weight, divided among their parts in proportion to length.
+        """
+        pieces: list[Piece] = []
+        weights: list[float] = []
+        for array, known in zip(arrays, knowns):
+            parts = cut(array, known)
+            lengths = np.array([len(part) for part, _ in parts])
+            weights.extend(lengths / lengths.sum())
+            pieces += parts
+        labels = [known for _, known in pieces]
+        varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0
+        if not (any(map(fewest_changes, labels)) and varies.any()):
+            return cls(arrays, task, None, varies)
+        data = DataSets([piece[:, varies] for piece, _ in pieces], False, None)
+        return cls(arrays, task, Training(data, labels, np.array(weights) / max(weights)), varies)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,11 +184,12 @@ class Task(ABC):
         return list(labels.partitions)
 
     @abstractmethod
-    def complete(self, training: Training, learn: Learn) -> list[Any]:
-        """Complete partial labels before the first metric step.
+    def labeled_parts(self, training: Training) -> LabeledParts | None:
+        """Return the labeled parts of the data; None if no first metric is needed."""
 
-        ``learn`` returns the components that a task learns from other training data.
-        """
+    @abstractmethod
+    def complete(self, training: Training, first: Any) -> list[Any]:
+        """Complete partial labels under the components of a first metric, (r, P) or None."""
 
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
         """Return the number by which each feature is divided, (P,).

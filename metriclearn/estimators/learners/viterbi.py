@@ -23,8 +23,8 @@ from metriclearn.running.parameters import (
     check_parameters,
     shown,
 )
-from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews, leaves_out, reads_missing
+from metriclearn.views.gaps import Labels, labels_behind
+from metriclearn.views.plain import FittedViews, reads_missing
 from metriclearn.views.posteriors import Posteriors
 
 
@@ -140,7 +140,7 @@ class Viterbi(MahalanobisSegmenter):
                 f"{who} needs a view with a column for each of {len(classes)} names, got "
                 f"{rows[0].shape[1]} columns; pass {remedy}."
             )
-        known = labels.at(view.kept(arrays)) if leaves_out(view) else labels
+        known = labels_behind(view, arrays, labels)
         one_each = np.eye(len(classes), len(classes) + 1)
         names = NameWeights(None, classes, len(classes) + 1, one_each)
         nothing = np.zeros((1, len(classes)))

@@ -65,6 +65,15 @@ class Given(NamedTuple):
     classes: NDArray | None = None
     segment_length: float | None = None
 
+    @classmethod
+    def of_truths(cls, truths: list[Any], groups: NDArray) -> Self:
+        """Make the labels of data whose answers are given."""
+        return cls(DataSets([], False, None), [], truths, groups)
+
+    def without_data(self) -> Self:
+        """Return what was read from the labels, without arrays of the caller."""
+        return self._replace(data=DataSets([], False, None), labels=[])
+
     @property
     def known(self) -> Labels:
         """The labels for views that are fitted to labels."""

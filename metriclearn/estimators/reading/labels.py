@@ -25,6 +25,7 @@ from metriclearn.problem.partition import (
 )
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, text, whole
+from metriclearn.views.gaps import Labels
 
 # Weights below this fraction of the largest weight change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
@@ -385,6 +386,14 @@ def note_alike(names: NDArray) -> None:
 
 def _spelled(label: str) -> str:
     return "".join(text(label).split()).casefold()
+
+
+def labels_of(who: str, y: Any, data: DataSets, truths: Sequence[Any]) -> Labels:
+    """Return the labels for a view: partitions and, if labels are names of samples, their codes."""
+    try:
+        return Labels(truths, *read_names(who, y, data, truths))
+    except ValueError:  # change-points, or regions
+        return Labels(truths)
 
 
 def read_known(

@@ -69,7 +69,7 @@ def choose(
         Fits members to all parts, or returns why this could not be done.
     """
     best, missing = table.best(), dict(table.missing)
-    for words, changes in _refinements(_learner(table, best), table.truths).items():
+    for words, changes in _refinements(_learner(table, best), table.given.truths).items():
         family = table.named(table.candidates[best].member)
         if "penalty" in changes:  # which replaces that of an earlier change
             family = re.sub(r" with penalties of the \w+", "", family)

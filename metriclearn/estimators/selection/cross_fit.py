@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from metriclearn.estimators.reading.given import Given, count_segments
-from metriclearn.estimators.reading.labels import read_labelings, read_names
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
 from metriclearn.estimators.scores.segment_score import labeled_forms
-from metriclearn.estimators.selection.families import families_of, is_listed, is_segmenter
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule, Rules
 from metriclearn.estimators.selection.stacking import (
@@ -33,17 +32,11 @@ from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import shown
 
 # What a segment of a compromise is worth beyond its expected loss: the compromise of members that
 # disagree has too few segments. Tuning this number on recordings left out brought nothing.
 SHIFT = 0.15
 _NEGLIGIBLE = 1e-3  # weights below this share of the largest are left out
-_FITTED = families_of(
-    "members, each a list of fitted segmenters for all folds",
-    lambda member: is_listed(member, is_segmenter),
-    optional=False,
-)
 
 
 class Candidate(NamedTuple):
@@ -65,30 +58,20 @@ class CrossFit:
     ----------
     members : list of Member
     parts : Parts
-    data : DataSets or None
-        All recordings, or None if the answers are given.
-    labels : list
-        Their labels, as they were given.
     models : list of lists
         For each member, the fitted learners of all parts.
-    truths : list of Partition or PartialPartition
-        The labels of all recordings.
+    given : Given
+        All recordings and their labels; only the labels if the answers are given.
     loss : callable (partition, truth) -> float
-    classes : array (C,) or None
-        The names that segments may have.
     missing : mapping of str to Exception
         For each family whose members could not be fitted, the error, or :class:`Late`.
     candidates : list of Candidate
     answers : list of mappings of int to Partition
         What each candidate predicts for the recordings left out, by the number of the recording.
     views : list of PartViews
-        For each member, what computes the rows that it sees; empty if members see the data.
-    codes : list of int arrays (T_i,) or None
-        The names of all samples as codes, −1 where unknown.
+        For each member, what computes the rows that it sees; empty if the answers are given.
     seconds : list of float
         Processor time of all fits of each member. The first member with a view pays for this view.
-    segment_length : float, optional
-        The usual number of rows of a segment, if it was stated.
 
     See Also
     --------
@@ -107,60 +90,14 @@ class CrossFit:
 
     members: list[Member]
     parts: Parts
-    data: Any
-    labels: Sequence[Any]
     models: list[list[Any]]
-    truths: list[Any]
-    loss: Callable[[Partition, Any], float]
-    classes: NDArray | None = None
+    given: Given
+    loss: Callable[[Partition, Any], float] = KnownLoss().squared_norm
     missing: Mapping[str, Exception] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     answers: tuple[dict[int, Partition], ...] = ()
     views: tuple[PartViews, ...] = ()
-    codes: Sequence[NDArray] | None = None
     seconds: tuple[float, ...] = ()
-    segment_length: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        given: Given,
-        members: list[Member],
-        models: list[list[Any]],
-        parts: Parts,
-        views: PartViews | None = None,
-    ) -> Self:
-        """Make a table of members with the same view, which have been fitted to all parts."""
-        shared = () if views is None else (views,) * len(members)
-        known = given.labels, models, given.truths, KnownLoss().squared_norm, given.classes
-        table = cls(members, parts, given.data, *known, views=shared, codes=given.codes)
-        return replace(table, segment_length=given.segment_length)
-
-    @classmethod
-    def of_models(
-        cls,
-        who: str,
-        members: Mapping[str, Sequence[Sequence[Any]]],
-        given: Given,
-        left_out: Sequence[NDArray],
-    ) -> Self:
-        """Make a table of models that have already been fitted, see ``Segmenter.of_models``."""
-        _FITTED.check(who, "members", members)
-        folds = _read_folds(who, left_out, len(given.truths))
-        sizes = {len(row) for family in members.values() for row in family}
-        if sizes not in ({len(folds)}, {len(folds) + 1}):
-            raise ValueError(
-                f"{who} needs a model for each of the {len(folds)} folds in left_out, and for all "
-                f"members or for none one of all recordings, got members of "
-                f"{' and '.join(map(str, sorted(sizes)))} models."
-            )
-        rows = [(name, list(row)) for name, family in members.items() for row in family]
-        classes, codes = predicted_names(given.classes, [row for _, row in rows]), None
-        if classes is not None:
-            codes, _ = read_names(who, given.labels, given.data, given.truths, classes)
-        given = given._replace(classes=classes, codes=codes)
-        kept = [Member(name, row[0]) for name, row in rows]
-        return cls.of(given, kept, [row for _, row in rows], Parts(folds, given.groups))
 
     @cached_property
     def scores(self) -> list[list[Any]]:
@@ -169,7 +106,7 @@ class CrossFit:
 
     def _score(self, m: int, k: int) -> Any:
         """Return the score of a member on part k, for recordings before its view."""
-        score, view = score_of(self.models[m][k]), self.views[m].fitted(k) if self.views else None
+        score, view = score_of(self.models[m][k]), self.views[m].fitted(k)
         return score if view is None else score.behind(view)
 
     @property
@@ -190,10 +127,10 @@ class CrossFit:
         for k, places in enumerate(self.parts.left_out):
             scores, fits = [one.scores[k] for one in more], [one.member for one in more]
             for i in places.tolist():
-                X, seen = self.data.arrays[i], {}
+                X, seen = self.given.data.arrays[i], {}
                 for m in {one.member for one in more}:
                     seen.update(self._seen(m, k, i))
-                found = answers_of(scores, fits, X, classes=self.classes, seen=seen)
+                found = answers_of(scores, fits, X, classes=self.given.classes, seen=seen)
                 for answer, one in zip(answers, found):
                     answer[i] = one
         candidates, known = (*self.candidates, *more), (*self.answers, *answers)
@@ -201,8 +138,8 @@ class CrossFit:
 
     def _seen(self, m: int, k: int, i: int) -> dict[Any, NDArray]:
         """Return the rows of recording i that the view of a member gives, if they are known."""
-        views = self.views[m] if self.views else None
-        if views is None or views.view is None:
+        views = self.views[m]
+        if views.view is None:
             return {}
         rows = views.known_rows(k, i)
         return {} if rows is None else {views.fitted(k): rows}
@@ -257,15 +194,15 @@ class CrossFit:
     ) -> Penalties:
         """Return the penalties of a member for scores, each with the recordings to suit."""
         posed = partial(self._posed, m, pairs)
-        return Penalties(posed, units, pairs[0][0].min_size, self.segment_length)
+        return Penalties(posed, units, pairs[0][0].min_size, self.given.segment_length)
 
     def _posed(self, m: int, pairs: Sequence[tuple[Any, NDArray]]) -> tuple[list[Any], list[Any]]:
         """Return the forms of recordings under scores of a member, and their labels."""
         who, parts, seen = type(self.members[m].learner).__name__, [], []
         scores, fits = [score for score, _ in pairs], list(map(id, self.scores[m]))
         for score, some in pairs:
-            data, k = self.data.subset(some), fits.index(id(score))
-            labels = [self.labels[i] for i in some]
+            data, k = self.given.data.subset(some), fits.index(id(score))
+            labels = [self.given.labels[i] for i in some]
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
             seen.append([self._seen(m, k, i) for i in some.tolist()])
@@ -278,10 +215,10 @@ class CrossFit:
     @cached_property
     def losses(self) -> NDArray[np.float64]:
         """The loss of each candidate on each recording, NaN if the recording was not left out."""
-        table = np.full((len(self.answers), len(self.truths)), np.nan)
+        table = np.full((len(self.answers), len(self.given.truths)), np.nan)
         for row, found in zip(table, self.answers):
             for i, one in found.items():
-                row[i] = self.loss(one, self.truths[i])
+                row[i] = self.loss(one, self.given.truths[i])
         return table
 
     @property
@@ -298,19 +235,20 @@ class CrossFit:
     def products(self) -> dict[int, tuple[NDArray, NDArray]]:
         """⟨N_m, N_l⟩ and ⟨N_m, N⟩ of all candidates, for every recording that was left out."""
         return {
-            i: inner_products([answer[i] for answer in self.answers], self.truths[i])
+            i: inner_products([answer[i] for answer in self.answers], self.given.truths[i])
             for i in self.places.tolist()
         }
 
     @cached_property
     def name_products(self) -> dict[int, tuple[NDArray, NDArray]]:
         """The same of names, see :func:`name_products`; empty without names."""
-        if self.codes is None or self.classes is None:
+        codes = self.given.codes
+        if codes is None or self.given.classes is None:
             return {}
         found = {}
         for i in self.places.tolist():
-            if (self.codes[i] >= 0).any():
-                found[i] = name_products([answer[i] for answer in self.answers], self.codes[i])
+            if (codes[i] >= 0).any():
+                found[i] = name_products([answer[i] for answer in self.answers], codes[i])
         return found
 
     def equal_shares(self) -> NDArray[np.float64]:
@@ -324,7 +262,7 @@ class CrossFit:
         See :mod:`metriclearn.estimators.selection.stacking`.
         """
         n, alike = len(self.answers), answers_alike(self.answers)
-        rho = pull(sum(map(count_segments, (self.truths[i] for i in places))))
+        rho = pull(sum(map(count_segments, (self.given.truths[i] for i in places))))
         G, b = (np.sum(one, axis=0) for one in zip(*(self.products[i] for i in places.tolist())))
         weights, names = stacked_weights(G, b, rho, alike), np.zeros(n)
         rows = [self.name_products[i] for i in places.tolist() if i in self.name_products]
@@ -333,7 +271,7 @@ class CrossFit:
             named = np.flatnonzero(np.diag(G) > 0)
             some = np.ix_(named, named)
             names[named] = stacked_weights(G[some], b[named], rho, alike[named])
-        elif self.classes is not None:  # nothing tells votes apart
+        elif self.given.classes is not None:  # nothing tells votes apart
             names += 1 / n
         return weights, names
 
@@ -379,7 +317,7 @@ class CrossFit:
             [one.member * n + part for one in some for part in range(n)],
             [self.families[c] for c in kept for _ in range(n)],
             np.repeat(weights[kept] / weights[kept].sum() / n, n),
-            self.classes,
+            self.given.classes,
             name_loss,
             np.repeat(names[kept] / n, n),
             shift,
@@ -469,47 +407,6 @@ def is_better(losses: NDArray, others: NDArray) -> bool:
     """Tell whether losses are lower than others by more than one standard error."""
     gain = others - losses
     return bool(gain.mean() > standard_error(gain))
-
-
-def predicted_names(classes: NDArray | None, models: Sequence[Sequence[Any]]) -> NDArray | None:
-    """Return the sorted names that models may predict, or None if they predict none.
-
-    Models that were fitted elsewhere may predict names that ``classes`` lacks.
-    """
-    if classes is None:
-        return None
-    found = [score_of(model).classes for row in models for model in row]
-    named = [one for one in found if one is not None]
-    if len({one.dtype.kind in "SUO" for one in (classes, *named)}) > 1:
-        raise ValueError(
-            f"Names need to be of one type, got {shown(classes)} in recordings and "
-            f"{shown(named[0])} in models; convert the labels."
-        )
-    return np.unique(np.hstack([classes, *named])) if named else None
-
-
-def _read_folds(who: str, left_out: Any, n: int) -> list[NDArray]:
-    """Read the indices of the recordings in each fold.
-
-    Raises
-    ------
-    ValueError
-        If a fold is empty, if a recording is in two folds, or if an index belongs to no recording.
-    """
-    try:
-        folds = [np.asarray(places) for places in left_out]
-        together = np.concatenate(folds)
-        usable = together.dtype.kind in "iu" and min(map(len, folds)) > 0
-        usable = usable and bool(np.isin(together, np.arange(n)).all())
-        usable = usable and len(np.unique(together)) == len(together)
-    except Exception:  # a foreign object may raise any error
-        usable = False
-    if not usable:
-        raise ValueError(
-            f"{who} needs left_out as a list of arrays with numbers of recordings, from 0 to "
-            f"{n - 1} and each at most once, got {shown(left_out)}."
-        )
-    return folds
 
 
 def _differs(learner: Any, others: Sequence[Any]) -> str:

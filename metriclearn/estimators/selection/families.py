@@ -15,7 +15,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.selection.parts import Member
-from metriclearn.running.parameters import SWITCH, Needs, OneOf, Whole, needs
+from metriclearn.running.parameters import SWITCH, Of, OneOf, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.chain import Chain
@@ -43,6 +43,7 @@ def default_members(
     n_features: Annotated[int, Whole(1)] = 1,
     alone: Annotated[bool, SWITCH] = False,
     window: Annotated[int | None, OneOf(None, Whole(2))] = None,
+    before: Annotated[Any, Of("reach", "views.Columns(0, 6)", optional=True)] = None,
 ) -> dict[str, list[Member]]:
     """Return the members that a Segmenter fits if none are given.
 
@@ -60,6 +61,9 @@ def default_members(
     window : int, optional
         Rows that give the scale of a recording while it arrives. Views of the whole recording are
         left out.
+    before : view, optional
+        Computes the ``n_features`` columns that these members see, such as ``Columns(0, 6)``, if
+        other members see other columns.
 
     Returns
     -------
@@ -115,7 +119,12 @@ def default_members(
     members |= heads("own scale", OwnScale(window), 1.0)
     if not alone and n_features <= _FEW:
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
-    return members
+    if before is None:
+        return members
+    return {
+        name: [one._replace(view=Chain([before, one.view]) if one.view else before) for one in some]
+        for name, some in members.items()
+    }
 
 
 def listed_members(members: Any) -> list[Member]:
@@ -150,19 +159,10 @@ def is_segmenter(model: Any) -> bool:
     return all(callable(getattr(model, name, None)) for name in ("fit", "segmented", "read_data"))
 
 
-def is_listed(given: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Tell whether a value is a list with at least one item and only accepted items."""
-    return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(accepts, given))
-
-
-def families_of(what: str, accepts: Callable[[Any], bool], *, optional: bool) -> Needs:
-    """Make a requirement for a parameter: a mapping of names to lists of accepted items."""
-
-    def are(given: Any) -> bool:
-        if given is None:
-            return optional
-        return isinstance(given, Mapping) and is_listed(
-            list(given.values()), lambda family: is_listed(family, accepts)
-        )
-
-    return Needs(f"{{name}} as a mapping of families to lists of {what}", are)
+def lists_families(given: Any, accepts: Callable[[Any], bool]) -> bool:
+    """Tell whether a value maps names of families to lists of one accepted item or more."""
+    families = list(given.values()) if isinstance(given, Mapping) else []
+    return len(families) > 0 and all(
+        isinstance(one, (list, tuple)) and len(one) > 0 and all(map(accepts, one))
+        for one in families
+    )

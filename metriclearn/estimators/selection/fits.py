@@ -142,9 +142,10 @@ class Fits:
                     missing |= failed
                     if not kept:
                         continue
-                    more = CrossFit.of(given, kept, models, parts, views)
+                    shared = (views,) * len(kept)
+                    more = CrossFit(kept, parts, models, given, views=shared, seconds=seconds)
                     with warnings.catch_warnings(action="ignore", category=UserWarning):
-                        more = replace(more, seconds=seconds).with_rules(rules)
+                        more = more.with_rules(rules)
                 except KeyboardInterrupt:
                     if table is None:
                         raise
@@ -163,7 +164,7 @@ class Fits:
         if table is None:
             raise next(iter(missing.values()))
         if not any(one.classes is not None for row in table.scores for one in row):
-            table = replace(table, classes=None, codes=None)
+            table = replace(table, given=given._replace(classes=None, codes=None))
         return replace(table, missing=missing)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.annotations import typical_tolerance
+from metriclearn.datasets.segments import typical_tolerance
 from metriclearn.estimators.learners.equal_cuts import EqualCuts
 from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.parts import Parts
@@ -80,11 +80,10 @@ class Share:
 def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
     """Return what each family contributes, those with the largest weight first."""
     losses, found = table.losses[:, table.places].mean(axis=1), []
-    seconds = table.seconds or (0.0,) * len(table.members)  # models fitted elsewhere
     for family in dict.fromkeys(table.families):
         rows = [c for c, name in enumerate(table.families) if name == family]
         members = {table.candidates[c].member for c in rows}
-        cost = sum(seconds[m] for m in members)
+        cost = sum(table.seconds[m] for m in members)
         weight = float(weights[rows].sum()) if len(weights) == len(losses) else 0.0
         found.append(Share(family, float(losses[rows].min()), weight, cost))
     return sorted(found, key=lambda one: (-one.weight, one.loss))

@@ -21,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 import metriclearn as ml
 from metriclearn.apps.console import commands as cli
 from metriclearn.apps.console.commands import main
-from metriclearn.datasets.annotations import read_segments, row_labels, save_segments
+from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.datasets.formats import read_labels, write_file
+from metriclearn.datasets.segments import row_labels
 from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn.apps.label_page.project import Annotation, read_annotations
+from metriclearn.apps.label_page.annotation import Annotation, read_annotations
 from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets import FORMATS
 from tests.apps.label_page.test_server import write_table

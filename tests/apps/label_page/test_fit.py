@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 import metriclearn as ml
 from metriclearn.apps.console.commands import main
 from metriclearn.apps.console.live import live_segments
-from metriclearn.apps.label_page.project import (
+from metriclearn.apps.label_page.annotation import (
     Annotation,
-    Project,
     exported,
-    page_settings,
     partial_labels,
     read_annotations,
 )
+from metriclearn.apps.label_page.project import Project, page_settings
 from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets import (
     FORMATS,

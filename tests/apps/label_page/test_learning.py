@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
+from metriclearn.apps.label_page.annotation import Annotation, partial_labels, read_annotations
 from metriclearn.apps.label_page.learning import Check, Given, Group, Model
-from metriclearn.apps.label_page.project import Annotation, partial_labels, read_annotations
 from metriclearn.apps.label_page.signals import Recording
-from metriclearn.datasets.annotations import row_labels
+from metriclearn.datasets.segments import row_labels
 from metriclearn.estimators.scores.segment_score import SegmentScore
 
 

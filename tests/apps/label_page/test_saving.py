@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 from metriclearn.apps.label_page.address import FILE, Address
-from metriclearn.apps.label_page.project import Annotation, Project, read_annotations
+from metriclearn.apps.label_page.annotation import Annotation, read_annotations
+from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.server import open_page, serve
 from metriclearn.datasets.annotations import read_segments
 from tests.apps.label_page.test_server import SEGMENTS, TOKEN, Server, two_tables
@@ -31,7 +32,8 @@ pytest.importorskip("starlette", reason="needs the extra label")
 _PROCESS = """
 import sys
 from pathlib import Path
-from metriclearn.apps.label_page.project import Annotation, Conflict, Project
+from metriclearn.apps.label_page.annotation import Annotation
+from metriclearn.apps.label_page.project import Conflict, Project
 project = Project(Path(sys.argv[1]), {"one": 100.0, "two": 100.0}).load()
 print("ready", flush=True)
 sys.stdin.readline()

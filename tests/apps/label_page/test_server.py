@@ -14,7 +14,8 @@ import pytest
 
 import metriclearn
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.label_page.project import read_annotations, read_project
+from metriclearn.apps.label_page.annotation import read_annotations
+from metriclearn.apps.label_page.project import read_project
 from metriclearn.apps.label_page.server import application, open_page
 from metriclearn.apps.label_page.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments

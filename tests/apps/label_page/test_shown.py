@@ -12,7 +12,8 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from metriclearn.apps.label_page.project import UNKNOWN, Annotation, read_annotations
+from metriclearn.apps.label_page.annotation import Annotation, read_annotations
+from metriclearn.apps.label_page.project import UNKNOWN
 from metriclearn.apps.label_page.shown import exact_times, merged_segments
 from metriclearn.datasets.annotations import read_segments
 from tests.apps.label_page.test_server import FORMATS, TOKEN, running, two_tables

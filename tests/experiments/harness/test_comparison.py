@@ -10,14 +10,9 @@ import pytest
 from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
+from experiments.harness.cases import case_of, group_cases, group_folds
 from experiments.harness.choosing import choose, compare
-from experiments.harness.comparison import (
-    Comparison,
-    case_of,
-    group_cases,
-    group_folds,
-    with_tuned_penalty,
-)
+from experiments.harness.comparison import Comparison, with_tuned_penalty
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
 from experiments.harness.results import headline
@@ -163,33 +158,26 @@ def test_another_candidate_must_be_clearly_better_where_splits_overlap() -> None
     assert [chosen(gain) for gain in (0.5, 1.8, 1.9)] == [0, 0, 1]
 
 
-def test_ours_is_a_consensus_of_all_candidates_and_folds(tmp_path: Path) -> None:
-    """With the methods that ask to be members; names are scored where a method knows names."""
+def test_ours_is_the_chosen_candidate_if_no_method_has_this_name(tmp_path: Path) -> None:
+    """Names are scored where a method knows names."""
     data = steps()
     named = replace(data, labels=[labels % 2 for labels in data.labels])
     (case, *_) = group_cases(named, 2, False, 2, 0)
-    grid = [{"penalty": penalty} for penalty in (1.0, 100.0)]
     frames = Viterbi(Posteriors(LogisticRegression(), 1), penalty=1.0)
-    once = {"columns": ("estimated",), "member": True}
     methods = [
-        Method("ours/fixed", Fixed(), grid),
-        Method("frames", frames, options=once),
-        Method("euclidean", TunedSegmenter()),
+        Method("ours/bad", Fixed(), [{"penalty": 100.0}], {"columns": ("given", "estimated")}),
+        Method("ours/good", Fixed(), [{"penalty": penalty} for penalty in (1.0, 100.0)]),
+        Method("frames", frames, options={"columns": ("estimated",)}),
     ]
-    outcomes = {o.name: o for o in outcomes_of(Comparison, methods, [case], tmp_path)}
-    assert list(outcomes)[3:] == ["ours/one model", "ours"]
-    consensus = outcomes["ours"].models["estimated"]
-    # Two candidates in two units of the penalty, and one of frames, in two folds and on all data,
-    # each with half, once and twice its penalty.
-    assert consensus.agreement_.families == ["ours/fixed"] * 36 + ["frames"] * 9
-    assert outcomes["ours"].losses() == pytest.approx([0.0, 0.0], abs=1e-9)
-    assert outcomes["ours"].losses("given") == pytest.approx([0.0, 0.0], abs=1e-9)
-    right = {name: o.scores["estimated"].get("names_right") for name, o in outcomes.items()}
-    assert right["ours"].tolist() == right["frames"].tolist() == [1.0, 1.0]
-    assert right["euclidean"] is None
-    for name in ("named_edit_score", "named_segmental_f1@50"):
+    outcomes = {o.name: o for o in outcomes_of(InOneUnit, methods, [case], tmp_path)}
+    assert list(outcomes) == ["ours/bad", "ours/good", "frames", "ours"]
+    assert outcomes["ours"].choices["estimated"].method == "ours/good"
+    assert outcomes["ours"].models["estimated"] is outcomes["ours/good"].models["estimated"]
+    assert outcomes["ours"].choices["given"].method == "ours/bad"  # the first of equals
+    assert outcomes["ours"].losses() == pytest.approx([0.0, 0.0])
+    for name in ("names_right", "named_edit_score", "named_segmental_f1@50"):
         assert outcomes["frames"].scores["estimated"][name].tolist() == [1.0, 1.0]
-        assert name not in outcomes["euclidean"].scores["estimated"]
+        assert name not in outcomes["ours"].scores["estimated"]
 
 
 def test_the_picture_shows_the_baseline_that_the_headline_names(

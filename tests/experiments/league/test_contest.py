@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from experiments.harness.command_line import CONFIGS, configuration
 from experiments.harness.committed import KEY, renewed
 from experiments.harness.results import read_results
-from experiments.league.contest import League, pools, set_cases
+from experiments.league.contest import League, set_cases
 from experiments.league.contestants import (
     BinarySegmentation,
     Contestant,
@@ -77,22 +77,13 @@ def test_binary_segmentation_is_that_of_ruptures() -> None:
         assert model.predict_change_points(X[:1])[0].tolist() == expected
 
 
-def test_methods_of_few_lines_are_members_of_a_consensus() -> None:
+def test_methods_of_few_lines_answer_as_members() -> None:
     X, y = noisy(2.0), [TRUTH] * 4
     cuts, names = Member(EqualCuts().fit(X, y)), Member(HiddenMarkov().fit(X, y))
     data = cuts.read_data(X)
     assert [one.change_points.tolist() for one in cuts.segmented(data)] == [[30, 60, 90]] * 4
     found, labels = names.segmented(data), names.model.predict(X)
     assert [one.sample_names.tolist() for one in found] == [one.tolist() for one in labels]
-    members = {"equal cuts": [[cuts.model] * 2], "hidden Markov model": [[names.model] * 2]}
-    able, named, plain = pools(members)
-    assert [list(pool) for pool in (able, named, plain)] == [
-        ["equal cuts", "hidden Markov model"],
-        ["hidden Markov model"],
-        ["equal cuts"],
-    ]
-    consensus = Segmenter.of_models(plain, X, y, [np.arange(2), np.arange(2, 4)], names=False)
-    assert consensus.predict_change_points(X[0]).tolist() == [30, 60, 90]
 
 
 def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:

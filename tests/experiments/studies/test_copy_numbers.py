@@ -56,9 +56,8 @@ def test_rows_and_errors(folder: Path) -> None:
     names = {row["method"] for row in results["rows"]}
     assert {"ours", "one segment", "equal cuts"} < names
     # tables, measures, directions and both; one segment cannot obey annotated changes; profiles
-    # that were not trained on, of all lengths and of the one that there is; areas under curves.
-    # The consensus has no penalty, so no best one in hindsight, and no curve
-    assert len(rows) == (2 * 4 * 3 + 4 * 2 + 3) * len(names) - 4 * 3 - 8 - 3
+    # that were not trained on, of all lengths and of the one that there is; areas under curves
+    assert len(rows) == (2 * 4 * 3 + 4 * 2 + 3) * len(names) - 4 * 3
     for (table, measure, method, column), row in rows.items():
         if measure == "label_error":
             parts = [
@@ -79,8 +78,7 @@ def test_rows_and_errors(folder: Path) -> None:
     assert sorted(apart["units"]) == sorted(map(str, range(1, 7)))
     areas = {n: r["mean"] for (_, m, n, c), r in rows.items() if m == "area" and c == "all lengths"}
     assert areas["one segment"] == pytest.approx(50.0)  # the diagonal
-    assert areas["ours/one model"] > 90
-    assert "ours" not in areas
+    assert areas["ours"] > 90
     errors = [r["mean"] for (t, m, n, _), r in rows.items() if m == "label_error" and n == "ours"]
     assert max(errors) <= 20
 
@@ -91,8 +89,7 @@ def test_choices_are_made_in_training_and_pictures_are_drawn(folder: Path) -> No
     key = ("profiles", "label_error", "all lengths")
     rows = [r for r in results["rows"] if (r["table"], r["measure"], r["column"]) == key]
     choices = {row["method"]: row["choice"] for row in rows}
-    assert choices["ours"] == "consensus of 26 models"
-    assert "errors held out" in choices["ours/one model"]
+    assert "errors held out" in choices["ours"]
     for text in (
         "the same search among candidates that were known before: ",
         "found by looking (Hermite moments, penalty of segment counts (designed here)): ",
