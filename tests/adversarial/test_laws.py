@@ -149,6 +149,8 @@ def _answer(fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if hasattr(fitted, "predict"):
             cuts = given or isinstance(fitted, ml.NormalizedCutMetricLearner)
             labels = fitted.predict(X, 3) if cuts else fitted.predict(X)
+        if isinstance(fitted, ml.Segmenter):  # texts are names, but 0, 1, 2 may count segments
+            labels = ml.Partition(ends=fitted.predict_change_points(X)).labels
         return lengths / max(lengths.mean(), 1e-300), ml.Partition.from_labels(labels).labels
 
 

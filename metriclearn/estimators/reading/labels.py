@@ -375,7 +375,7 @@ def read_names(
 
 def note_alike(names: NDArray) -> None:
     """Note names that are different classes, but that people may see as one."""
-    written = sorted(set(map(str, names.tolist())), key=_spelled)
+    written = sorted(set(map(str, names.tolist())), key=lambda one: (_spelled(one), one))
     alike = [list(spellings) for _, spellings in groupby(written, _spelled)]
     if twice := [spellings for spellings in alike if len(spellings) > 1]:
         note(
