@@ -434,8 +434,10 @@ def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
     open_, tuned = (Viterbi(view, penalty=one) for one in (None, "tuned"))
     alone = clone(open_).fit(X, y)
     assert alone.penalty_ is None
-    with assert_refused("n_segments"):
+    with assert_refused("Viterbi needs a penalty or a number of segments, got neither; pass"):
         alone.predict(X)
+    with assert_refused("Viterbi needs a penalty for a stream, .* got none; call tune_penalty"):
+        alone.stream()
     assert alone.tune_penalty(X, y).penalty_ > 0
     for options in ({}, {"combine": "best"}, {"n_folds": 2}):
         first, second = (

@@ -274,8 +274,8 @@ class SegmentScore:
         """Return what this score lacks for a stream and the remedy; None if it lacks nothing."""
         if self.penalty is None:
             return (
-                "a penalty for a stream, whose number of segments is unknown, got "
-                "n_segments='given'; call tune_penalty, or fit with n_segments=None."
+                "a penalty for a stream, whose number of segments is unknown, got none; call "
+                "tune_penalty, or fit with a penalty."
             )
         if self.unit is not None:
             return (
