@@ -90,7 +90,7 @@ USES: Rows = [
     (lambda: fitted().pair_distance(np.full((1, 2, 6), NAN)), "finite"),
     (
         lambda: METRIC(n_segments="given")().predict(X),
-        "fitted with n_segments='given' and has no penalty; pass",
+        "needs a penalty or a number of segments, got neither; pass",
     ),
     (
         lambda: copied(min_size=50).predict(X[0], 3),

@@ -240,6 +240,8 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
     assert fitted.predict_change_points(np.ones((9, 2))).tolist() == [9]
     for size in (2.0**-500, 2.0**500):  # whose squares are no numbers
         np.testing.assert_array_equal(fitted.predict(size * Xs[0]), fitted.predict(Xs[0]))
+        again = copy.copy(plain).tune_penalty([size * X for X in Xs], ys, unit="variance")
+        assert again.penalty_ == pytest.approx(penalty)
     file = ml.save(fitted, tmp_path / "model.npz")
     np.testing.assert_array_equal(ml.load(file).predict(louder[0]), fitted.predict(Xs[0]))
     assert main(["info", str(file)]) == 0

@@ -434,8 +434,10 @@ def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
     open_, tuned = (Viterbi(view, penalty=one) for one in (None, "tuned"))
     alone = clone(open_).fit(X, y)
     assert alone.penalty_ is None
-    with assert_refused("n_segments"):
+    with assert_refused("Viterbi needs a penalty or a number of segments, got neither; pass"):
         alone.predict(X)
+    with assert_refused("Viterbi needs a penalty for a stream, .* got none; call tune_penalty"):
+        alone.stream()
     assert alone.tune_penalty(X, y).penalty_ > 0
     for options in ({}, {"combine": "best"}, {"n_folds": 2}):
         first, second = (
@@ -445,6 +447,21 @@ def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
             assert np.array_equal(mine, theirs)
     single = ml.Segmenter(open_, verbose=False).fit(X[:1], y[:1])
     assert len(single.predict_change_points(X[0])) > 1
+
+
+def test_a_choice_tries_the_tuned_penalty_with_partial_labels_where_it_was_left_open() -> None:
+    """Not only the one halfway to that by the labeled rate."""
+    X, y = named_recordings(4, 0)
+    known = [np.where(np.arange(len(one)) < 0.7 * len(one), one == "walk", -1) for one in y]
+    view, found = ml.views.Posteriors(LogisticRegression(), 0, 1), []
+    for penalty in ("tuned", None):
+        members = {"a": [Member("a", Viterbi(None, penalty=penalty), view)]}
+        fitted = ml.Segmenter(members, combine="best", names=True, n_folds=2, verbose=False)
+        found.append(fitted.fit(X, known))
+    assert np.array_equal(*(one.cross_fit_.losses for one in found))
+    assert len(found[0].cross_fit_.candidates) == 2
+    tuned, left_open = (one.agreement_.scores[0].penalty for one in found)
+    assert left_open == pytest.approx(tuned)
 
 
 def test_log_probabilities_of_any_size_and_in_the_order_of_names() -> None:

@@ -20,7 +20,7 @@ from metriclearn.oracles.change_points import (
     segmentation_oracle,
 )
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
-from metriclearn.oracles.segmentation_path import PenaltySearch
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, NameScores
@@ -274,8 +274,8 @@ class SegmentScore:
         """Return what this score lacks for a stream and the remedy; None if it lacks nothing."""
         if self.penalty is None:
             return (
-                "a penalty for a stream, whose number of segments is unknown, got "
-                "n_segments='given'; call tune_penalty, or fit with n_segments=None."
+                "a penalty for a stream, whose number of segments is unknown, got none; call "
+                "tune_penalty, or fit with a penalty."
             )
         if self.unit is not None:
             return (
@@ -316,10 +316,8 @@ def tuned_penalty(
     ValueError
         If all recordings are too short, or if no label is known.
     """
-    score = score.at(None, unit)  # refuses a unit beside names
-    forms, known = labeled_forms(who, [score], [(arrays, truths)])
-    search = PenaltySearch(forms, known, score.min_size)
-    return search.best(units=penalty_units(forms, unit))
+    forms, known = labeled_forms(who, [score], [(arrays, truths)], unit=unit)
+    return best_penalty(forms, known, min_size=score.min_size)
 
 
 def labeled_forms(
@@ -327,8 +325,9 @@ def labeled_forms(
     scores: Sequence[SegmentScore],
     parts: Sequence[tuple[Sequence[NDArray], Sequence[Any]]],
     seen: Sequence[Sequence[dict[Any, NDArray]]] | None = None,
+    unit: str | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the forms of recordings in the unit of the data, and their labels on kept rows.
+    """Return the forms of recordings in a unit of the penalty, and their labels on kept rows.
 
     Parameters
     ----------
@@ -340,6 +339,8 @@ def labeled_forms(
         the smallest segment are ignored.
     seen : sequence of sequences of dict, optional
         For each recording of each part, the rows that views have computed.
+    unit : None or "variance"
+        The unit of the penalty.
 
     Raises
     ------
@@ -353,7 +354,7 @@ def labeled_forms(
             kept = score.kept(array)
             if len(array if kept is None else kept) >= min_size:
                 reading = score.read(array, None if seen is None else seen[k][i])
-                forms.append(score.at(None).form_of(reading))
+                forms.append(score.at(None, unit).form_of(reading))
                 known.append(truth if kept is None else truth.at(kept))
     if not forms:
         raise ValueError(

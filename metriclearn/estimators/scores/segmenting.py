@@ -448,8 +448,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
         who, unknown = type(self).__name__, self.penalty_ is not None
         if n_segments is None and not unknown:
             raise ValueError(
-                f"{who} was fitted with n_segments='given' and has no penalty; "
-                "pass n_segments to predict, or fit with n_segments=None."
+                f"{who} needs a penalty or a number of segments, got neither; pass n_segments to "
+                "predict, call tune_penalty, or fit with a penalty."
             )
         counts = read_counts(
             who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size

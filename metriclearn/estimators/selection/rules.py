@@ -192,8 +192,10 @@ def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules
         if not table.has_choice(m):
             return [Rule()]
         score = table.scores[m][0]
-        usable = score.penalty is not None and table.members[m].every == 1
-        learned = [Rule()] if usable and part < 1.0 else []
+        learned = []
+        if table.members[m].every == 1 and part < 1.0:
+            # A penalty that was left open is tuned as the member would have tuned it.
+            learned = [Rule()] if score.penalty is not None else [Rule(TRAINING)] * (part > 0.0)
         way = part if score.boundaries is None or part == 1.0 else 0.0
         *first, last = (Rule(TRAINING, one, towards=way) for one in _units(table, m, units)[::-1])
         return [*first, *learned, last]
