@@ -343,7 +343,7 @@ STREAMS: Rows = [
     *(
         (lambda at=at: copied(score_=fitted().score_.at(*at)).stream(), words)
         for at, words in [
-            ([None], "tune_penalty, or fit with n_segments=None"),
+            ([None], "tune_penalty, or fit with a penalty"),
             ([1.0, "variance"], "tune_penalty without unit"),
         ]
     ),
