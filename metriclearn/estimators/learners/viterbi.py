@@ -47,7 +47,9 @@ class Viterbi(MahalanobisSegmenter):
     penalty : "tuned", float or None
         The penalty of a segment, in nats. "tuned" is the penalty with the least mean loss
         ‖M − N‖²_F on the training recordings, whose log-probabilities were held out. None leaves it
-        open: a Segmenter tunes it, and ``tune_penalty`` does.
+        open: a Segmenter tunes it on recordings left out, ``tune_penalty`` on those it is given.
+        A Segmenter that chooses one model tunes on training rows, so ``Posteriors`` should then be
+        the view of the :class:`~metriclearn.estimators.Member`, whose training rows are held out.
     min_size : int
         Smallest number of rows in a segment.
 
