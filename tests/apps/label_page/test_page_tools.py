@@ -211,7 +211,12 @@ def test_the_timeline_takes_the_screen_that_is_left(page: Page, size: tuple[int,
     return [innerWidth, innerHeight, line.width, line.height, plot.height, main.bottom,
       document.documentElement.scrollHeight];
     """
-    page.until(lambda: page.browser.execute_script(script)[3] > 0.55 * size[1] - 100, 10)
+
+    def is_drawn() -> bool:  # the plot follows the timeline after a moment
+        height, plot = page.browser.execute_script(script)[3:5]
+        return height > 0.55 * size[1] - 100 and abs(plot - height) < 4
+
+    page.until(is_drawn, 10)
     wide, high, width, height, plot, bottom, scrolled = page.browser.execute_script(script)
     assert width > wide - 340
     assert height > high - 330
