@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress, pairwise, starmap
-from operator import attrgetter
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Any, NamedTuple
@@ -20,7 +19,14 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
-from metriclearn import BundleDual, ChangePointMetricLearner, PartialPartition, Partition, suggest
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    PartialPartition,
+    Partition,
+    Region,
+    suggest,
+)
 from metriclearn.apps.label_page.annotation import Annotation, partial_labels
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
@@ -29,8 +35,16 @@ from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators import Calibration
 from metriclearn.indices import match
 from metriclearn.oracles import BoundaryMargins, boundary_margins
-from metriclearn.problem import ChargedForm, FrobeniusLoss, NameScores, PartialNames, fewest_changes
+from metriclearn.problem import (
+    NO_CHANGE,
+    ChargedForm,
+    FrobeniusLoss,
+    NameScores,
+    PartialNames,
+    fewest_changes,
+)
 from metriclearn.running import TimeLimit
+from metriclearn.views import Windows
 
 _CONTEXT = 24  # rows of context around labeled stretches, also used for learning
 _N_SUGGESTED = 5
@@ -40,7 +54,8 @@ _FEW_STRETCHES = 5  # up to so many, each is held out alone; more are held out i
 _FEWEST = 3  # boundaries in labeled stretches, so that some can be held out
 _LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
-_FEW_CHANGES = 40
+_WIDTHS = 32, 8, 2  # a window reaches so many parts of the usual segment to each side
+_MOST_NUMBERS = 20_000_000  # in the rows with windows; of more, windows have one width
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
 
@@ -80,17 +95,23 @@ class Model:
     is_joint: bool = False
 
     def margins(
-        self, X: NDArray, labels: PartialPartition, tolerance: int, codes: NDArray | None = None
+        self,
+        X: NDArray,
+        features: NDArray,
+        labels: PartialPartition,
+        tolerance: int,
+        codes: NDArray | None = None,
     ) -> BoundaryMargins:
         """Find the best segmentation that agrees with the labels, and margins of its boundaries.
 
         The loss of a boundary is how much the score decreases without this boundary. A change that
-        a person has labeled has an infinite loss. X is cut at the labeled changes, and the parts
-        are segmented separately, because this is faster.
+        a person has labeled has an infinite loss. The metric sees the rows ``X``, names are read
+        from the ``features``. Both are cut at the labeled changes, and the parts are segmented
+        separately, because this is faster.
         """
         scores, penalty = None, float(self.learner.penalty_)
         if self.is_joint and self.names is not None:
-            scores = _NAME_SHARE * penalty * np.log(self.names.probabilities(X))
+            scores = _NAME_SHARE * penalty * np.log(self.names.probabilities(features))
         parts, changes = [], [0]
         for _, ends in labels.pieces.stretches:
             changes += ends[:-1].tolist()
@@ -109,7 +130,7 @@ class Model:
         return BoundaryMargins(ends, losses[:-1], gains)
 
     def named(
-        self, X: NDArray, ends: NDArray, codes: NDArray | None = None
+        self, features: NDArray, ends: NDArray, codes: NDArray | None = None
     ) -> tuple[list[str], list[float]]:
         """Return the name of every segment, and the mean probability of this name in the rows.
 
@@ -118,7 +139,7 @@ class Model:
         """
         if self.names is None:
             return [], []
-        probabilities, starts = self.names.probabilities(X), np.append(0, ends[:-1])
+        probabilities, starts = self.names.probabilities(features), np.append(0, ends[:-1])
         places = np.argmax(np.add.reduceat(np.log(probabilities), starts, axis=0), axis=1)
         sums = np.add.reduceat(probabilities, starts, axis=0)[np.arange(len(ends)), places]
         sure = np.round(sums / (ends - starts), 3)
@@ -180,44 +201,50 @@ class Stretch(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Predictions for held-out stretches, and how well the predictions agree with the labels."""
+    """Predictions for held-out stretches, and how well the predictions agree with the labels.
 
+    ``gains`` tell for every stretch how many more of its predicted boundaries are right, within
+    ``near`` rows, than wrong. One segment has a gain of 0. In so short a stretch, ‖M − N‖² would
+    punish a boundary that is a few rows off, unlike in a whole recording.
+    """
+
+    near: int = 1
     margins: list[BoundaryMargins] = field(default_factory=list)
     truths: list[Partition] = field(default_factory=list)
     check: Check = field(default_factory=Check)
     squares: list[float] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
 
     def add(
-        self, model: Model, X: NDArray, truth: Partition, tolerance: int, names: NDArray
+        self,
+        model: Model,
+        X: NDArray,
+        features: NDArray,
+        truth: Partition,
+        tolerance: int,
+        names: NDArray,
     ) -> None:
         """Segment a held-out stretch, and compare the result with the labels.
 
         ``names`` (T,) are the labels of the rows of the stretch. An empty string means that a label
         is unknown.
         """
-        found = model.margins(X, PartialPartition(len(X)), tolerance)
+        found = model.margins(X, features, PartialPartition(len(X)), tolerance)
         predicted = Partition(ends=found.change_points)
         self.squares.append(FrobeniusLoss().squared_norm(predicted, truth))
+        right = len(match(found.change_points[:-1], truth.change_points[:-1], self.near))
+        self.gains.append(2.0 * right - len(found.losses))
         relative = found.losses / model.learner.penalty_
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
         agreed = len(match(found.change_points[:-1], truth.change_points[:-1], tolerance))
         check = Check(1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed)
-        named, _ = model.named(X, found.change_points)
+        named, _ = model.named(features, found.change_points)
         sizes, known = np.diff(found.change_points, prepend=0), names != ""
         if named:
             right = np.repeat(named, sizes) == names
             check = check._replace(right=int(np.sum(right & known)), named=int(np.sum(known)))
         self.check += check
-
-    @property
-    def gains(self) -> list[float]:
-        """How much smaller ‖M − N‖² is than for one segment, in every stretch.
-
-        For one segment, it is the number of boundaries in the stretch.
-        """
-        pairs = zip(self.truths, self.squares)
-        return [truth.n_clusters - 1 - square for truth, square in pairs]
 
     @property
     def loss(self) -> float:
@@ -235,9 +262,10 @@ class _Trial:
 class Group:
     """Recordings with the same features, the model learned from them, and its validation.
 
-    The metric of the model is the best metric that was found in ``patience`` seconds. ``missing``
-    is an estimate of how many more boundaries need labels until the model is better than one
-    segment; from then on, its segments are shown.
+    The metric of the model is the best metric that was found in ``patience`` seconds. It sees the
+    ``rows``: the features of every row, and their means and deviations in windows of ``sizes``
+    around it, which follow from the labels. ``missing`` is an estimate of how many more boundaries
+    need labels until the model is better than one segment; from then on, its segments are shown.
     """
 
     recordings: list[Recording]
@@ -246,6 +274,11 @@ class Group:
     checked: Check | None = None
     patience: float = _PATIENCE
     missing: int = _FEWEST
+    sizes: tuple[int, ...] = ()
+    rows: list[NDArray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows = [one.features for one in self.recordings]
 
     @property
     def is_shown(self) -> bool:
@@ -275,10 +308,11 @@ class Group:
         been predicted. If there is no model yet, prediction and learning alternate until nothing
         changes. Otherwise the current model predicts the labels, and a new metric is learned once.
         """
+        self._look(given)
         pieces: list[tuple[NDArray, Any]] = []
-        for one, partial in zip(self.recordings, given.partial):
+        for rows, partial in zip(self.rows, given.partial):
             for start, stop in _windows(partial):
-                X, inside = one.features[start:stop], partial.within(start, stop)
+                X, inside = rows[start:stop], partial.within(start, stop)
                 whole = inside.segmentation()
                 is_long = whole is not None and stop - start > _LONG
                 pieces += _parts(X, whole) if is_long else [(X, whole or inside)]
@@ -287,19 +321,62 @@ class Group:
             for i, (X, truth) in enumerate(pieces):
                 if isinstance(truth, PartialPartition):
                     pieces[i] = X, self.model.learner.score_.segment(X, known=truth)
-        learner = _fitted(pieces, self.patience)
+        learner = _fitted(pieces, self._around(given.partial), self.patience)
         if learner is None:
             self.model = self.calibration = self.checked = None
             return
         names = Names.learn(given.names, self.recordings, given.codes)
         self.model = Model(learner, names, bool(self.model and self.model.is_joint))
 
+    def _look(self, given: Given) -> None:
+        """Compute the rows that the metric sees, if windows of other sizes suit the labels.
+
+        Sizes follow from the median length of a labeled segment, rounded to a power of two, so that
+        they seldom change. Without a labeled segment, rows are the features.
+        """
+        lengths = [
+            np.diff(ends, prepend=first)
+            for partial in given.partial
+            for first, ends in partial.pieces.stretches
+            if ends[-1] - first > 2
+        ]
+        arrays, sizes = [one.features for one in self.recordings], set[int]()
+        if lengths:
+            usual = 2.0 ** round(np.log2(np.median(np.concatenate(lengths))))
+            sizes = {max(1, round(usual / part)) for part in _WIDTHS}
+            numbers = sum(X.size for X in arrays)
+            if (1 + 2 * len(sizes)) * numbers > _MOST_NUMBERS:
+                sizes = {max(1, round(usual / _WIDTHS[1]))}
+        if self.sizes == tuple(sorted(sizes)):
+            return
+        self.sizes, self.model = tuple(sorted(sizes)), None
+        self.rows = Windows(self.sizes).fit_transform(arrays) if sizes else arrays
+
+    def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, PartialPartition]]:
+        """Cut out the labeled stretches with the rows around them, which their boundaries need."""
+        context = max(_CONTEXT, 4 * max(self.sizes, default=0))
+        pieces = []
+        for X, partial in zip(self.rows, labels):
+            spans: list[list[int]] = []
+            for first, ends in partial.pieces.stretches:
+                start, stop = max(0, first - context), min(len(X), int(ends[-1]) + context)
+                if ends[-1] - first <= 2:
+                    continue
+                if spans and start <= spans[-1][1]:
+                    spans[-1][1] = stop
+                else:
+                    spans.append([start, stop])
+            pieces += [(X[a:b], partial.within(a, b)) for a, b in spans]
+        return _some(pieces, [len(X) for X, _ in pieces])
+
     def segment(self, given: Given) -> list[BoundaryMargins]:
         """Find the best segmentation of each recording that agrees with the labels."""
         assert self.model is not None
         return [
-            self.model.margins(one.features, partial, self.tolerance, codes)
-            for one, partial, codes in zip(self.recordings, given.partial, given.codes)
+            self.model.margins(rows, one.features, partial, self.tolerance, codes)
+            for rows, one, partial, codes in zip(
+                self.rows, self.recordings, given.partial, given.codes
+            )
         ]
 
     def probabilities(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -333,21 +410,24 @@ class Group:
         self.missing = _missing([], n_known)
         if self.model is None or len(stretches) < 2:
             return
-        features = [self.recordings[one.recording].features[one.rows] for one in stretches]
         labels = np.array([*given.names, ""])  # −1, no label, is the last
-        apart, joint = _Trial(), _Trial()
+        near = max([self.tolerance, *self.sizes[-2:-1]])
+        apart, joint = _Trial(near), _Trial(near)
         n_folds = len(stretches) if len(stretches) <= _FEW_STRETCHES else 3
         for rest, left in KFold(n_folds).split(stretches):
-            learner = _fitted([(features[i], stretches[i].truth) for i in rest], self.patience)
+            kept = [stretches[i] for i in rest]
+            pieces = [(self.rows[one.recording][one.rows], one.truth) for one in kept]
+            around = self._around(self._labels_of(kept))
+            learner = _fitted(pieces, around, self.patience)
             if learner is None:
                 continue
             names = self._names_without(given, [stretches[i] for i in left])
             for trial in (apart, joint) if names is not None else (apart,):
                 model = Model(learner, names, trial is joint)
-                for i in left:
-                    one = stretches[i]
-                    said = labels[given.codes[one.recording][one.rows]]
-                    trial.add(model, features[i], one.truth, self.tolerance, said)
+                for i, inside, truth in (stretches[place] for place in left):
+                    rows, features = self.rows[i][inside], self.recordings[i].features[inside]
+                    said = labels[given.codes[i][inside]]
+                    trial.add(model, rows, features, truth, self.tolerance, said)
         is_joint = len(joint.truths) == len(apart.truths) > 0 and joint.loss < apart.loss
         self.model = replace(self.model, is_joint=is_joint)
         best = joint if is_joint else apart
@@ -355,6 +435,20 @@ class Group:
         self.missing = _missing(best.gains, n_known)
         if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
             self.calibration = Calibration.learn(best.margins, best.truths, self.tolerance)
+
+    def _labels_of(self, stretches: Sequence[Stretch]) -> list[PartialPartition]:
+        """Return partial labels of every recording that know these stretches only."""
+        changes: list[list[int]] = [[] for _ in self.rows]
+        regions: list[list[Region]] = [[] for _ in self.rows]
+        for i, rows, truth in stretches:
+            ends = rows.start + truth.change_points
+            changes[i] += ends[:-1].tolist()
+            spans = pairwise([rows.start, *ends.tolist()])
+            regions[i] += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 1]
+        return [
+            PartialPartition(len(X), change_points=some, regions=kept)
+            for X, some, kept in zip(self.rows, changes, regions)
+        ]
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
         """Learn names from all labeled rows outside of the given stretches."""
@@ -426,8 +520,17 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
     return list(compress(pieces, kept))
 
 
-def _fitted(pieces: list[tuple[NDArray, Any]], patience: float = _PATIENCE) -> Any:
-    """Fit a learner to the pieces, or return None if nothing can be learned from them yet."""
+def _fitted(
+    pieces: list[tuple[NDArray, Any]],
+    around: Sequence[tuple[NDArray, PartialPartition]] = (),
+    patience: float = _PATIENCE,
+) -> Any:
+    """Fit a learner to the pieces, or return None if nothing can be learned from them yet.
+
+    The penalty is then tuned on the labeled stretches with the rows ``around`` them: a stretch
+    alone has fewer boundaries than its rows have in a recording, and few of them leave many
+    penalties with the least loss, of which the one in the middle is safest.
+    """
     arrays, truths = map(list, zip(*pieces)) if pieces else ([], [])
     counts = list(map(fewest_changes, truths))
     if not any(counts):
@@ -438,11 +541,9 @@ def _fitted(pieces: list[tuple[NDArray, Any]], patience: float = _PATIENCE) -> A
     learner, _ = learner.solved(learner.stated(learner.read(arrays, truths)))
     if not len(learner.components_) or not learner.penalty_:
         return None
-    if PartialPartition not in map(type, truths) and sum(counts) < _FEW_CHANGES:
-        # with few labels many penalties have the least loss; the one in the middle is safest
-        parts = chain.from_iterable(starmap(_parts, pieces))
-        learner.tune_penalty(*map(list, zip(*parts)))
-    return learner
+    if around:
+        learner.tune_penalty(*map(list, zip(*around)))
+    return learner if learner.penalty_ else None
 
 
 def _windows(labels: PartialPartition) -> list[tuple[int, int]]:
@@ -470,7 +571,7 @@ def compile_programs() -> None:
     codes = np.repeat([0, 1], 4)
     names = Names.learn(["a", "b"], [Recording("", "table", Path(), X, ["x"], 1.0, 8.0)], [codes])
     for model in (Model(_fitted([(X, labels)]), names, is_joint) for is_joint in (False, True)):
-        model.margins(X, labels, 1, codes)
+        model.margins(X, X, labels, 1, codes)
 
 
 class Loop:
@@ -612,12 +713,11 @@ def strategy_for(model: Model | None) -> str:
 def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
     """Suggest which stretches of a group to label next. Starts and ends are in seconds."""
     rate = group.recordings[0].rate
-    arrays = list(map(attrgetter("features"), group.recordings))
     found = suggest(
-        arrays,
+        group.rows,
         given.partial,
         n=_N_SUGGESTED,
-        length=int(max(2, min(_JUDGED * rate, max(map(len, arrays)) / 4))),
+        length=int(max(2, min(_JUDGED * rate, max(map(len, group.rows)) / 4))),
         learner=group.model and group.model.learner,
         strategy=strategy_for(group.model),
     )

@@ -235,3 +235,29 @@ def test_learning_from_labels_that_leave_little_to_learn_warns_of_nothing() -> N
         warnings.simplefilter("error")
         group, _ = _learned({"r0": marks}, [constant])
     assert group.model is not None
+
+
+def test_segments_that_differ_in_how_much_a_signal_moves_are_learned() -> None:
+    generator = np.random.default_rng(0)
+    ends = np.arange(48, 721, 48)
+    spread = np.repeat(np.where(np.arange(15) % 2, 3.0, 1.0), 48)
+    recordings, annotations = [], {}
+    for name in "abc":
+        X = spread[:, None] * generator.normal(size=(720, 2))
+        recordings.append(Recording(name, "table", Path("x.csv"), X, ["u", "v"], RATE, 720 / RATE))
+    spans = [(t - 48, t) for t in ends.tolist()]
+    for name in "ab":
+        annotations[name] = sorted(
+            [Annotation(a / RATE, b / RATE, "no change") for a, b in spans]
+            + [Annotation(b / RATE, b / RATE, "change") for _, b in spans[:-1]]
+        )
+    group, given = _learned(annotations, recordings)
+    assert group.is_shown
+    found = group.segment(given)[2].change_points
+    assert len(found) == len(ends)
+    assert np.abs(found - ends).max() <= 8
+    # windows have a length that suits the labels, and stay while it does
+    assert group.sizes == (2, 8, 32)
+    rows = group.rows
+    group.learn(group.given({name: annotations[name][:-3] for name in "ab"}))
+    assert group.rows is rows
