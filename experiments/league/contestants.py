@@ -19,11 +19,12 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.comparison import fit_in_groups
 from experiments.harness.scoring import least_loss
-from experiments.rivals.windows import LEAST, Arrays, RowNames, smoothed, tuned_penalty
+from experiments.rivals.windows import Arrays, RowNames, coded, smoothed, tuned_penalty
 from metriclearn import Partition, PenaltyLearner, Segmenter, WhitenedMetricLearner
 from metriclearn.estimators import default_members
 from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition, NameScores
+from metriclearn.views.posteriors import LEAST
 
 
 @dataclass(eq=False, repr=False)
@@ -41,17 +42,15 @@ class HiddenMarkov(RowNames):
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
         """Estimate means and covariances of the classes, and transitions from counts plus one."""
-        names = np.concatenate(y)
-        self.scaler_ = StandardScaler().fit(np.vstack(X))
+        self.classes_, codes = coded(y)
+        self.scaler_, names = StandardScaler().fit(np.vstack(X)), np.concatenate(codes)
         rows, self.gaussians_ = self.scaler_.transform(np.vstack(X)), []
-        self.classes_ = np.unique(names)
-        for name in self.classes_:
+        for name in range(len(self.classes_)):
             Z = rows[names == name]
             covariance = np.cov(Z.T, bias=True) * (1 - self.shrinkage)
             covariance += self.shrinkage * np.eye(rows.shape[1])
             self.gaussians_.append(multivariate_normal(Z.mean(axis=0), covariance))
-        codes = [np.searchsorted(self.classes_, labels) for labels in y]
-        self.first_ = np.log(np.bincount(np.concatenate(codes)) / len(names))
+        self.first_ = np.log(np.bincount(names) / len(names))
         counts = np.ones((len(self.classes_),) * 2)
         for code in codes:
             np.add.at(counts, (code[:-1], code[1:]), 1.0)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
-from experiments.rivals.windows import Arrays, RowNames
+from experiments.rivals.windows import Arrays, RowNames, coded
 
 _SMOOTHING, _LARGEST = 0.15, 16.0  # weight of the smoothing loss, and where it is cut off
 
@@ -61,7 +61,7 @@ class RowNetwork(RowNames, ABC):
 
         torch.manual_seed(self.random_state)
         self.scaler_ = StandardScaler().fit(np.vstack(X))
-        self.classes_ = np.unique(np.concatenate(y))
+        self.classes_, whole = coded(y)
         units = np.arange(len(X)) if groups is None else np.asarray(groups)
         held_out: list[int] = []
         train = list(range(len(X)))
@@ -69,7 +69,7 @@ class RowNetwork(RowNames, ABC):
             cutter = GroupShuffleSplit(1, test_size=0.2, random_state=self.random_state)
             train, held_out = (part.tolist() for part in next(cutter.split(X, groups=units)))
         inputs = [self._input(x) for x in X]
-        codes = [torch.from_numpy(np.searchsorted(self.classes_, labels)) for labels in y]
+        codes = list(map(torch.from_numpy, whole))
         self.network_ = self.network(X[0].shape[1], len(self.classes_))
         optimizer = torch.optim.Adam(
             self.network_.parameters(), lr=self.learning_rate, weight_decay=self.decay
