@@ -63,7 +63,7 @@ DRAWN = {
         "pages.chart.draw",
     ),
     "convergence": ("benchmarks/solvers/convergence", "benchmarks.solvers.draw_convergence"),
-    "reliability": ("benchmarks/confidence", "benchmarks.confidence.draw"),
+    "reliability": ("benchmarks/confidence/margins", "benchmarks.confidence.draw"),
     "figure1": ("results/figure1", "studies.fewer_labels.draw_figure1"),
     "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),

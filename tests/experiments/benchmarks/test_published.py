@@ -1,4 +1,4 @@
-"""Penalties that are chosen on other series, features of windows, and how boundaries count."""
+"""Penalties that are chosen on other series, and how boundaries count."""
 
 import json
 
@@ -14,7 +14,6 @@ from experiments.benchmarks.published import (
     left_out,
     path_of,
     turing,
-    window_features,
 )
 from experiments.benchmarks.recordings import PEERS, boundaries_f1
 from experiments.data.generated_videos import plan
@@ -41,16 +40,6 @@ def test_a_random_penalty_has_the_answer_of_the_least_expected_error() -> None:
         ends = path.change_points
         agreement = [[sum(turing({1: ends[int(a)]}, b)[:2]) for a in at_penalty] for b in ends]
         assert found[spread, 0, center] == np.argmax(np.average(agreement, 1, weights))
-
-
-def test_features_of_windows_tell_a_tone_from_another() -> None:
-    t = np.arange(600)
-    Z = window_features(np.where(t < 300, np.sin(t / 2.0), np.sin(2.5 * t)), 40, 10)
-    assert Z.shape == (60, 11)
-    lowest, highest = Z[:, 3], Z[:, 7]  # bands
-    assert lowest[:26].min() > lowest[34:].max()
-    assert highest[:26].max() < highest[34:].min()
-    np.testing.assert_allclose([Z.mean(axis=0), Z.std(axis=0)], [[0] * 11, [1] * 11], atol=1e-12)
 
 
 def test_boundaries_count_within_the_margin_and_committed_cuts_are_of_planned_videos() -> None:
