@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from experiments.rivals.asformer import SegmentationTransformer, attention
 from experiments.rivals.boundaries import (
     ArcCurve,
     BoundaryClassifier,
@@ -16,8 +15,8 @@ from experiments.rivals.boundaries import (
 )
 from experiments.rivals.convolutions import RandomConvolutions
 from experiments.rivals.mode_filter import ModeFilter, most_frequent
-from experiments.rivals.ms_tcn import MultiStageNetwork
 from experiments.rivals.random_field import ConditionalRandomField
+from experiments.rivals.row_networks import MultiStageNetwork, SegmentationTransformer, attention
 from experiments.rivals.windows import (
     PENALTIES,
     WindowClassifier,
