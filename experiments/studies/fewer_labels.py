@@ -51,7 +51,7 @@ from metriclearn import PartialPartition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import number
 
-Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
+Curves = Mapping[str, NDArray]  # percentages, means and standard errors, (3, fractions)
 _PROTOCOL = (
     "In each draw, a part of every training and validation sequence is labeled; test sequences are "
     "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
@@ -173,7 +173,7 @@ def draw_figure1(results: Mapping[str, Any]) -> Figure:
 
 
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
-    """Return the curve of every method: labeled fractions, mean losses and standard errors."""
+    """Return the curve of every method: labeled percentages, mean losses and standard errors."""
     return {name: curve_of(rows, name) for name in names}
 
 
@@ -184,8 +184,7 @@ def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
     message += (
         f"method has {number(min(others))}, although most others get the true number of segments"
     )
-    percent = {name: (100 * x, mean, error) for name, (x, mean, error) in curves.items()}
-    panel = Panel("", "labeled part (%)", "test loss ‖M − N‖²", percent)
+    panel = Panel("", "labeled part (%)", "test loss ‖M − N‖²", curves)
     return plot_curves([panel], message, ax)
 
 
@@ -324,8 +323,6 @@ def draw_minutes(results: Mapping[str, Any]) -> Figure:
         rows = [r for r in results["rows"] if (r["table"], r["measure"]) == (name, MEASURE)]
         curves = {}
         for method in _SHOWN:
-            mine = [row for row in rows if row["method"] == method]
-            minutes = [float(row["column"].removesuffix(_UNIT)) for row in mine]
-            curves[method] = minutes, [row["mean"] for row in mine], None
+            curves[method] = *curve_of(rows, method, _UNIT)[:2], None
         parts.append(Panel(name, "labeled minutes", "‖M − N‖²", curves, log=True))
     return plot_curves(parts, "A few labeled minutes")
