@@ -64,7 +64,7 @@ DRAWN = {
     ),
     "convergence": ("benchmarks/solvers/convergence", "benchmarks.solvers.draw_convergence"),
     "reliability": ("benchmarks/confidence/margins", "benchmarks.confidence.draw"),
-    "figure1": ("results/figure1", "studies.fewer_labels.draw_figure1"),
+    "figure1": ("results/figure1", "studies.fewer_labels.plot_information"),
     "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),

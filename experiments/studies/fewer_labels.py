@@ -51,7 +51,6 @@ from metriclearn import PartialPartition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import number
 
-Curves = Mapping[str, NDArray]  # percentages, means and standard errors, (3, fractions)
 _PROTOCOL = (
     "In each draw, a part of every training and validation sequence is labeled; test sequences are "
     "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
@@ -160,25 +159,15 @@ class Figure1(Comparison):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         tables = tables_and_rows(self, outcomes)
-        curves = _curves(tables["rows"], [method.name for method in self.methods()])
-        drawn = {"Loss by labeled part": (partial(plot_information, curves), 1.3)}
-        artifacts = Artifacts(figures=drawn)
-        return Story(_PROTOCOL, artifacts, tables)
+        drawn = {"Loss by labeled part": (partial(plot_information, tables), 1.3)}
+        return Story(_PROTOCOL, Artifacts(figures=drawn), tables)
 
 
-def draw_figure1(results: Mapping[str, Any]) -> Figure:
-    """Draw the figure from results.json."""
+def plot_information(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+    """Plot the loss against the labeled percentage of every sequence, ours first."""
     names = dict.fromkeys(row["method"] for row in results["rows"])
-    return plot_information(_curves(results["rows"], sorted(names, key=lambda name: name != OURS)))
-
-
-def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
-    """Return the curve of every method: labeled percentages, mean losses and standard errors."""
-    return {name: curve_of(rows, name) for name in names}
-
-
-def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
-    """Plot the loss against the labeled fraction. The first method is ours."""
+    order = sorted(names, key=lambda name: name != OURS)
+    curves = {name: curve_of(results["rows"], name) for name in order}
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels, the learned metric has a loss of {number(first)}. The best other "
     message += (

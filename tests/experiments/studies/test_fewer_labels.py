@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.studies.fewer_labels import draw_figure1, stretch_of_each
+from experiments.studies.fewer_labels import plot_information, stretch_of_each
 from metriclearn.datasets import make_change_points
 from tests.experiments.command import results_of
 
@@ -40,5 +40,5 @@ def test_tiny_run(tmp_path: Path) -> None:
     }
     assert all(row["units"] == ["draw 0", "draw 1"] for row in rows.values())
     assert "<figure>" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    figure = draw_figure1(results)
+    figure = plot_information(results)
     assert "With all labels, the learned metric" in " ".join(figure.get_suptitle().split())
