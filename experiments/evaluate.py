@@ -23,7 +23,7 @@ from experiments.harness.command_line import from_command_line
 from experiments.harness.procedure import NOT_FITTED, statistics
 from experiments.harness.report import page, write_report
 from experiments.harness.results import COLUMNS, MEASURE
-from experiments.harness.scoring import boundary_f1, segmented
+from experiments.harness.scoring import inner_f1, segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
@@ -49,7 +49,7 @@ def score(
     rows = []
     for predicted, truth in segmented(model, data, n_clusters):
         T, loss = truth.n_samples, partition_loss(truth, predicted)
-        f1 = boundary_f1(truth.change_points, predicted.change_points, margin)
+        f1 = inner_f1(truth.change_points, predicted.change_points, margin)
         distance = min(hausdorff(truth, predicted), T)
         rows.append([T * loss, loss, distance, f1, predicted.n_clusters])
     return dict(zip(MEASURES, np.array(rows).T))

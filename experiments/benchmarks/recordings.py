@@ -29,7 +29,7 @@ from experiments.data.drawn_scenes import FOLDERS, FRAME_RATE
 from experiments.data.generated_videos import build_videos, plan
 from experiments.harness.cases import group_cases, group_folds
 from experiments.harness.procedure import standard_error
-from experiments.harness.scoring import boundary_f1
+from experiments.harness.scoring import inner_f1
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, SquaredFrobenius
 from metriclearn.baselines import EqualCuts, TunedSegmenter
@@ -73,7 +73,7 @@ def row_of(
     method: str, seen: str, true: Sequence[NDArray], found: Sequence[Any], measure: str = SHOTS
 ) -> Row:
     """Make one line of a table of boundaries."""
-    scores = np.array([boundary_f1(*pair, MARGINS[measure]) for pair in zip(true, found)])
+    scores = np.array([inner_f1(*pair, MARGINS[measure]) for pair in zip(true, found)])
     counts = [sum(end != t[-1] for end in ends) for ends, t in zip(found, true)]
     return {
         "method": method,
@@ -115,7 +115,7 @@ def shots(_: Any, run: Run) -> list[Row]:
         means = {}
         for setting, cuts in settings.items():
             pairs = zip(train.names, train.change_points)
-            means[setting] = np.mean([boundary_f1(t, cuts[n], 1) for n, t in pairs])
+            means[setting] = np.mean([inner_f1(t, cuts[n], 1) for n, t in pairs])
         _, installed, *_ = means
         chosen = max(list(means)[1:], key=means.__getitem__)
         for how, setting, seen in (

@@ -69,8 +69,8 @@ def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float
     return KnownLoss().squared_norm(found, truth)
 
 
-def boundary_f1(true: NDArray, found: Any, margin: float) -> float:
-    """Compute the F1 of the changes within a margin, from segment ends with or without the last."""
+def inner_f1(true: NDArray, found: Any, margin: float) -> float:
+    """Compute the F1 of changes within a margin, from segment ends. ``found`` may lack the last."""
     pair = precision_recall(true, np.union1d(found, true[-1:]).astype(int), margin=margin)
     return float(hmean(pair)) if min(pair) > 0 else 0.0
 

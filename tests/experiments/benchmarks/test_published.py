@@ -17,7 +17,7 @@ from experiments.benchmarks.published import (
 )
 from experiments.benchmarks.recordings import PEERS
 from experiments.data.generated_videos import plan
-from experiments.harness.scoring import boundary_f1
+from experiments.harness.scoring import inner_f1
 
 
 def test_the_penalty_and_the_candidate_come_from_the_other_series() -> None:
@@ -46,10 +46,10 @@ def test_a_random_penalty_has_the_answer_of_the_least_expected_error() -> None:
 def test_boundaries_count_within_the_margin_and_committed_cuts_are_of_planned_videos() -> None:
     true = np.array([10, 20, 30])
     for found, f1 in ([11, 22, 30], 1.0), ([11, 25], 0.5), ([30], 0.0):
-        assert boundary_f1(true, found, 2) == f1
+        assert inner_f1(true, found, 2) == f1
     _, shots = plan(240.0, np.random.default_rng([0, 2, 1]))
     cuts = json.loads(PEERS.read_text(encoding="utf-8"))["AdaptiveDetector"]["3"]["test1"]
     ends = np.cumsum([shot.n_frames for shot in shots])
     assert ends[-1] == 1200
-    assert boundary_f1(ends, cuts, 1) > 0.9
-    assert boundary_f1(ends, [cut + 4 for cut in cuts], 1) < 0.1
+    assert inner_f1(ends, cuts, 1) > 0.9
+    assert inner_f1(ends, [cut + 4 for cut in cuts], 1) < 0.1
