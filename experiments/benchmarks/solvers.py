@@ -447,8 +447,8 @@ def sequences(
     """Draw sequences Z @ mixing, and labels that only the first ``n_relevant`` columns of Z
     follow."""
     n_drawn, rng = n_relevant if noise else N_FEATURES, np.random.default_rng(seed)
-    size: Any = 10, n_samples, n_drawn, n_relevant, (3, 6)
-    data = make_change_points(*size, jump=1.5, random_state=seed)
+    options: Any = {"jump": 1.5, "random_state": seed}
+    data = make_change_points(10, n_samples, n_drawn, n_relevant, (3, 6), **options)
     rest = n_samples, N_FEATURES - n_drawn
     wide = (np.hstack([X, rng.standard_normal(rest)]) for X in data.sequences)
     return [Z @ mixing for Z in wide], data.labels

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,36 @@ from metriclearn.views.windows import typical_length, widths_for
 
 Arrays = Sequence[NDArray]
 _NEAR = 1  # a position at most this many rows from a change counts as a boundary
+
+
+class TunedCut(BaseEstimator, ABC):
+    """Base of methods that cut a curve of every recording.
+
+    One option of the cut, such as a threshold, has the least mean loss ‖M − N‖² on training data.
+    """
+
+    options: ClassVar[Sequence[float] | NDArray]
+
+    def prepare(self, X: Arrays) -> None:
+        """Learn what a curve depends on. By default there is nothing to learn."""
+
+    @abstractmethod
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
+        """Compute the curve of a recording."""
+
+    @abstractmethod
+    def cut(self, curve: NDArray, option: float) -> NDArray[np.int64]:
+        """Return the ends of the segments."""
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Try all options."""
+        self.prepare(X)
+        self.option_ = least_loss(self.options, self.cut, list(map(self.curve, X)), y)
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Return the ends of the predicted segments."""
+        return [self.cut(self.curve(x), self.option_) for x in X]
 
 
 @dataclass(eq=False, repr=False)
@@ -169,7 +200,7 @@ class OrdinalDiscriminants(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class ArcCurve(BaseEstimator):
+class ArcCurve(TunedCut):
     """FLUSS: arcs join subsequences to their nearest neighbors; few arcs cross a boundary.
 
     The curve of arcs, corrected for the edges, is averaged over the leading principal components.
@@ -191,23 +222,18 @@ class ArcCurve(BaseEstimator):
     width: int = 10
     n_components: int = 3
 
-    def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Try forty thresholds."""
+    options = np.linspace(0.0, 1.0, 40)
+
+    def prepare(self, X: Arrays) -> None:
+        """Find the principal components."""
         from sklearn.decomposition import PCA
         from sklearn.pipeline import make_pipeline
 
         rows = np.vstack(X)
         count = min(self.n_components, rows.shape[1])
         self.columns_ = make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
-        curves = [self._curve(x) for x in X]
-        self.threshold_ = least_loss(np.linspace(0.0, 1.0, 40), self._cut, curves, y)
-        return self
 
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the predicted segments."""
-        return [self._cut(self._curve(x), self.threshold_) for x in X]
-
-    def _curve(self, x: NDArray) -> NDArray[np.float64]:
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
         """Compute the corrected curve of arcs at every row, (T,). The curve is 1 if there are too
         few rows."""
         m, T = self.width, len(x)
@@ -216,7 +242,8 @@ class ArcCurve(BaseEstimator):
         curves = [_arcs(column, m) for column in self.columns_.transform(x).T]
         return np.append(np.mean(curves, axis=0), np.ones(m - 1))
 
-    def _cut(self, curve: NDArray, threshold: float) -> NDArray[np.int64]:
+    def cut(self, curve: NDArray, threshold: float) -> NDArray[np.int64]:
+        """Take the lowest valleys first."""
         free, ends = curve < threshold, []
         while free.any():
             t = int(np.argmin(np.where(free, curve, np.inf)))
