@@ -99,6 +99,7 @@ def without_outside(app: Any, name: str, source: list[str]) -> None:
 MOVED = {
     "consensus": "segmenter",
     "recordings": "console",
+    "benchmarks/consensus": "confidence",
     "reference/metriclearn.Consensus": "metriclearn.Segmenter",
     "reference/metriclearn.RecordingSegmenter": "metriclearn.Segmenter",
     "reference/metriclearn.GapSegmenter": "metriclearn.Segmenter",

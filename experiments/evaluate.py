@@ -17,18 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
-from scipy.stats import hmean
 
 from experiments.harness.cases import fingerprints, load_sequences, synthetic_sequences
 from experiments.harness.command_line import from_command_line
 from experiments.harness.procedure import NOT_FITTED, statistics
 from experiments.harness.report import page, write_report
 from experiments.harness.results import COLUMNS, MEASURE
-from experiments.harness.scoring import segmented
+from experiments.harness.scoring import inner_f1, segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.indices import hausdorff, partition_loss, precision_recall
+from metriclearn.indices import hausdorff, partition_loss
 
 MEASURES = {
     MEASURE: ("‖M − N‖²", "less"),
@@ -50,8 +49,7 @@ def score(
     rows = []
     for predicted, truth in segmented(model, data, n_clusters):
         T, loss = truth.n_samples, partition_loss(truth, predicted)
-        pair = precision_recall(truth, predicted, margin=margin)
-        f1 = float(hmean(pair)) if min(pair) > 0 else 0.0
+        f1 = inner_f1(truth.change_points, predicted.change_points, margin)
         distance = min(hausdorff(truth, predicted), T)
         rows.append([T * loss, loss, distance, f1, predicted.n_clusters])
     return dict(zip(MEASURES, np.array(rows).T))

@@ -63,8 +63,8 @@ DRAWN = {
         "pages.chart.draw",
     ),
     "convergence": ("benchmarks/solvers/convergence", "benchmarks.solvers.draw_convergence"),
-    "reliability": ("benchmarks/confidence", "benchmarks.confidence.draw"),
-    "figure1": ("results/figure1", "studies.fewer_labels.draw_figure1"),
+    "reliability": ("benchmarks/confidence/margins", "benchmarks.confidence.draw"),
+    "figure1": ("results/figure1", "studies.fewer_labels.plot_information"),
     "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),
@@ -191,23 +191,20 @@ class Committed:
     def side_by_side(self, names: Mapping[str, str], methods: Mapping[str, str]) -> str:
         """Make a table with methods as columns and experiments as rows. ``methods`` and ``names``
         map methods and experiments to the words that the page shows."""
-        lines = [f"| data | {' | '.join(methods.values())} |", "|---" * (len(methods) + 1) + "|"]
+        lines = []
         for name, words in names.items():
             results = self.results(name)
             column = next(iter(results["tables"][0]["columns"]))
             cells = {k: row[column] for k, row in results_table(results).items() if column in row}
             shown = [str(cells[k]) if k in cells else "–" for k in methods]
-            lines.append(f"| {self.link(f'results/{name}.md', words)} | {' | '.join(shown)} |")
-        return "\n".join(lines)
+            lines.append([self.link(f"results/{name}.md", words), *shown])
+        return "\n".join(markdown_table(["data", *methods.values()], lines))
 
     def consensus(self) -> str:
         """Make a table that compares the rows ours and ours/one model of the experiments. There is
         a line for every main table of ‖M − N‖² with both rows. A line shows the mean paired
         difference of the two rows, with its standard error."""
-        lines = [
-            "| data | units | ours | one model | ours − one model |",
-            "|---|---:|---:|---:|---:|",
-        ]
+        lines = []
         for file in sorted(self.docs.glob("results/*.json")):
             results = results_in(file)
             for table in results["tables"] if file.stem.partition("_")[0] != "league" else ():
@@ -223,8 +220,9 @@ class Committed:
                 words += f", {table['name']}" if table["name"] != "test" else ""
                 cells = [results_table(results, table)[name][column] for name in (OURS, ONE)]
                 link = self.link(f"results/{file.stem}.md", words)
-                lines.append(f"| {link} | {len(gains)} | {cells[0]} | {cells[1]} | {gain} |")
-        return "\n".join(lines)
+                lines.append([link, len(gains), *cells, gain])
+        head = ["data", "units", "ours", "one model", "ours − one model"]
+        return "\n".join(markdown_table(head, lines))
 
     def league(self, part: str, name: str = "league", **options: Any) -> str:
         """Call the function ``part`` of :mod:`experiments.league.ranks` on the results of the

@@ -90,22 +90,24 @@ def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
 
 
 def _penalized(signal: Callable[..., Signal], *size: float) -> Row:
-    drawn = signal(*size)
-    form = ml.problem.LowRankForm(drawn.Z, shift=-drawn.penalty)
-    return lambda: form.at(ml.oracles.ChangePoints()(form))
+    return _best((signal(*size).form, None))
 
 
 def _augmented(T: int, P: int, K: int, ratio: float) -> Row:
-    signal = make_signal(T, P, K)
-    Z = signal.Z * np.sqrt(ratio / signal.penalty)
-    form = ml.problem.LowRankForm(Z, shift=1.0 - ratio).plus(signal.truth, 2.0)
-    return lambda: form.at(ml.oracles.ChangePoints()(form))
+    signal = make_signal(T, P, K).scaled(ratio)
+    return _best((signal.form.shifted(1.0).plus(signal.truth, 2.0), None))
 
 
 def _counted(T: int, P: int, K: int, jump: float, count: int | None = None) -> Row:
     signal = make_signal(T, P, K, jump)
-    form, count = ml.problem.LowRankForm(signal.Z), count or off_hull(signal)
-    return lambda: form.at(ml.oracles.ChangePoints()(form, count))
+    return _best((ml.problem.LowRankForm(signal.Z), count or off_hull(signal)))
+
+
+def _best(*searches: tuple[Any, int | None]) -> Row:
+    """Return a call that adds up the values of optima. A search is a form, and the number of
+    segments or None."""
+    oracle = ml.oracles.ChangePoints()
+    return lambda: float(sum(form.at(oracle(form, count)) for form, count in searches))
 
 
 def _margins(T: int, P: int, K: int, count: int | None, annotated: bool = False) -> Row:
@@ -116,7 +118,7 @@ def _margins(T: int, P: int, K: int, count: int | None, annotated: bool = False)
             T,
             regions=[(t - 10, t + 10, ml.problem.AT_LEAST_ONE) for t in ends if 10 <= t <= T - 10],
         )
-    form = ml.problem.LowRankForm(signal.Z, shift=-signal.penalty)
+    form = signal.form
     return lambda: _total(ml.oracles.boundary_margins(form, count, known, tolerance=2))
 
 
@@ -137,13 +139,11 @@ def _recordings(name: str, kind: str) -> Row:
     truths = [ml.Partition.from_runs(labels) for labels in data.labels]
     penalty = learner.penalty_ or 0.0
     forms = [ml.problem.LowRankForm(Z, shift=-penalty) for Z in learner.transform(data.sequences)]
-    oracle = ml.oracles.ChangePoints()
     if kind == "augmented":
-        worse = [form.plus(truth, 2.0).shifted(1.0) for form, truth in zip(forms, truths)]
-        return lambda: float(sum(form.at(oracle(form)) for form in worse))
+        return _best(*((f.plus(truth, 2.0).shifted(1.0), None) for f, truth in zip(forms, truths)))
     pairs = [(form, truth.n_clusters) for form, truth in zip(forms, truths)]
     if kind == "counted":
-        return lambda: float(sum(form.at(oracle(form, K)) for form, K in pairs))
+        return _best(*pairs)
     return lambda: float(sum(_total(ml.oracles.boundary_margins(form, K)) for form, K in pairs))
 
 

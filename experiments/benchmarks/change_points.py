@@ -16,7 +16,7 @@ process uses before the call. Before the call, the process already holds X and Z
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,16 @@ class Signal:
     def name(self) -> str:
         """The size of the signal as text: (T, P, number of segments)."""
         return f"({len(self.X)}, {self.X.shape[1]}, {self.truth.n_clusters})"
+
+    @property
+    def form(self) -> ml.problem.LowRankForm:
+        """The form whose maximum is the optimum at the penalty."""
+        return ml.problem.LowRankForm(self.Z, shift=-self.penalty)
+
+    def scaled(self, ratio: float | None) -> Signal:
+        """Scale the signal until the penalty is ``ratio``. By default nothing is changed."""
+        penalty = self.penalty if ratio is None else ratio
+        return replace(self, Z=self.Z * np.sqrt(penalty / self.penalty), penalty=penalty)
 
     def same(self, first: Ends, second: Ends) -> bool:
         """Return whether two segmentations have the same objective."""
@@ -141,12 +151,8 @@ def peak(signal: Signal, count: int | None = None) -> float:
 
 
 def _memory(signal: Signal, count: int | None) -> Row:
-    shift = -signal.penalty if count is None else 0.0
-
-    def ours() -> ml.Partition:
-        return ml.oracles.ChangePoints()(ml.problem.LowRankForm(signal.Z, shift=shift), count)
-
-    return {_PEAK: peak_above(ours)}
+    form = signal.form if count is None else ml.problem.LowRankForm(signal.Z)
+    return {_PEAK: peak_above(partial(ml.oracles.ChangePoints(), form, count))}
 
 
 def known_number(signal: Signal, count: int, repeats: int) -> Row:
@@ -207,18 +213,13 @@ def augmented(case: tuple[float | None, tuple[int, ...]], run: Run) -> Row:
     given, the penalty is this ratio times α. In this case the signal is scaled until this penalty
     is 2 P log T times the variance of its noise.
     """
-    ratio, signal = case[0], make_signal(*case[1])
-    penalty = signal.penalty if ratio is None else ratio
-    Z = signal.Z * np.sqrt(penalty / signal.penalty)
-
-    def plain() -> ml.Partition:
-        return ml.oracles.ChangePoints()(ml.problem.LowRankForm(Z, shift=-penalty))
-
-    def with_loss() -> ml.Partition:
-        form = ml.problem.LowRankForm(Z, shift=-penalty)
-        return ml.oracles.ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
-
-    timings = in_turns({"plain": plain, "augmented": with_loss}, run.repeats)
+    ratio, oracle = case[0], ml.oracles.ChangePoints()
+    signal = make_signal(*case[1]).scaled(ratio)
+    calls = {
+        "plain": lambda: oracle(signal.form),
+        "augmented": lambda: oracle(signal.form.plus(signal.truth, 2.0).shifted(1.0)),
+    }
+    timings = in_turns(calls, run.repeats)
     plainly, loss = (timing.of_processor for timing in timings.values())
     return {
         _SIZE: signal.name,

@@ -1,40 +1,58 @@
-"""Confidence of change-points: are probabilities right on unseen users, and are they fast?
+"""Confidence: do probabilities and a consensus know their errors on unseen users, and at what cost?
 
-    python -m experiments.benchmarks.confidence [--tiny]
+    python -m experiments.benchmarks.confidence [--only margins consensus] [--tiny]
 
-The data are half-second windows of HAPT. The metric is learned and calibrated on the training users
-of ``experiment=hapt``, and its probabilities are compared with the labeled changes of the test
-users. A predicted change counts as true if a labeled change is within the tolerance. Processor
-seconds of ``predict_change_points`` and ``boundary_margins`` are measured in turns, on the
-recordings of the test users and on generated steps.
+**margins.** The data are half-second windows of HAPT. The metric is learned and calibrated on the
+training users of ``experiment=hapt``, and its probabilities are compared with the labeled changes
+of the test users. A predicted change counts as true if a labeled change is within the tolerance.
+Ten bins of equal width are compared. A perfectly calibrated answer has an error, too: "by chance"
+is the mean error of outcomes that are drawn from the probabilities. Processor seconds of
+``predict_change_points`` and ``boundary_margins`` are measured in turns, on the recordings of the
+test users and on generated steps.
+
+**consensus.** A Segmenter with its default members is fitted for every case of an experiment, that
+is, for every division into training and test data. The overhead of a consensus is the additional
+processor time of its predictions for the test data, in percent of the time that its models take one
+by one. The column "expected and real loss" has the rank correlation over test recordings between
+the loss that the consensus expects and its real loss. A predicted boundary counts as true if a
+labeled boundary is within two samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import product
+from itertools import pairwise, product
+from math import ceil
 from typing import Any
 
 import numpy as np
+from hydra.utils import get_class
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from experiments.benchmarks.benchmark import Benchmark, Run
-from experiments.benchmarks.machine import Row, in_turns
+from experiments.benchmarks.machine import Row, Timing, in_own_process, in_turns
 from experiments.harness.cases import group_cases
-from metriclearn import ChangePointMetricLearner, Partition
+from experiments.harness.command_line import configuration
+from experiments.harness.scoring import sequence_losses
+from metriclearn import ChangePointMetricLearner, Segmenter
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
+from metriclearn.estimators.scores.agreement import answers_of
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.indices.boundaries import near
 from metriclearn.plots import expected_calibration_error, plot_reliability
 
+BENCH = Benchmark("confidence", __doc__)
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
 _DRAWN = 1.0
-BENCH = Benchmark("confidence", __doc__)
-_LUCK: list[float] = []  # the calibration error of the drawn case, if it were right
 _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, and of clear segments
+_GIVEN = {"true number": 1.0, "half of it": 0.5, "twice as many": 2.0}
+_TOLERANCE = 2
+_SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of models, among those of the consensus
+Timed = tuple[str, MahalanobisSegmenter, Sequence[NDArray], list[int] | None]
 
 
 @cache
@@ -51,21 +69,25 @@ def fitted(tiny: bool) -> tuple[dict[str, Any], LabeledSequences, LabeledSequenc
     return learners, train, test
 
 
-def luck(probabilities: NDArray, outcomes: NDArray) -> float:
-    """Estimate the calibration error that these probabilities would have by chance if they were
-    right. Outcomes are drawn from the probabilities many times, and the error is averaged."""
+def hits(found: Sequence[NDArray], test: LabeledSequences, tolerance: int) -> NDArray[np.bool_]:
+    """Tell for every predicted change of all recordings whether a labeled change is near."""
+    pairs = zip(found, test.change_points)
+    return np.concatenate([near(ends[:-1], true[:-1], tolerance) for ends, true in pairs])
+
+
+def by_chance(probabilities: NDArray) -> float:
+    """Estimate the calibration error that these probabilities would have if they were right.
+    Outcomes are drawn from the probabilities many times, and the error is averaged."""
     random = np.random.default_rng(0)
-    drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
+    drawn = [random.random(len(probabilities)) < probabilities for _ in range(200)]
     return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))
 
 
 @BENCH.table(
     "Probabilities of changes on test users",
     product(("ours", "euclidean"), _SECONDS),
-    lambda rows: (
-        "Ten bins of equal width; a perfectly calibrated answer has an error, too, about "
-        f"{_LUCK[0]:.3f} for ours at {_DRAWN:g} s."
-    ),
+    "Calibration error of ten bins of equal width.",
+    part="margins",
 )
 def probabilities(case: tuple[str, float], run: Run) -> Row:
     """Calibrate a model on the training data, and compare the probability of every change that it
@@ -74,14 +96,10 @@ def probabilities(case: tuple[str, float], run: Run) -> Row:
     model, tolerance = learners[name], round(seconds * _RATE)
     model.calibrate(train.sequences, train.labels, tolerance)
     margins = model.boundary_margins(test.sequences)
-    truths = [Partition.from_runs(labels) for labels in test.labels]
-    true = [
-        near(m.change_points[:-1], t.change_points[:-1], tolerance) for m, t in zip(margins, truths)
-    ]
-    given, outcomes = np.concatenate([m.probabilities for m in margins]), np.concatenate(true)
+    given = np.concatenate([one.probabilities for one in margins])
+    outcomes = hits([one.change_points for one in margins], test, tolerance)
     if case == ("ours", _DRAWN):
         run.kept |= {"probabilities": given, "outcomes": outcomes}
-        _LUCK[:] = [luck(given, outcomes)]
     return {
         "metric": name,
         "tolerance in s": seconds,
@@ -89,55 +107,42 @@ def probabilities(case: tuple[str, float], run: Run) -> Row:
         "true": float(outcomes.mean()),
         "mean probability": float(given.mean()),
         "expected calibration error": expected_calibration_error(given, outcomes),
+        "by chance": by_chance(given),
     }
 
 
-def clear_steps(n_samples: int, n_segments: int) -> tuple[NDArray, int]:
-    """Draw a sequence of steps far above the noise. Returns the sequence and its number of
-    segments."""
-    counts = n_segments, n_segments
-    steps = make_change_points(1, n_samples, 36, 36, counts, jump=3.0, random_state=0)
-    return steps.sequences[0], n_segments
+def timed_cases(run: Run) -> Iterator[Timed]:
+    """Yield the cases to time: title, model, sequences, and the given numbers of segments. These
+    numbers are right, too small or too large. If there are none, the penalty decides."""
 
+    def steps(n_samples: int, count: int, jump: float) -> LabeledSequences:
+        counts = count, count
+        return make_change_points(1, n_samples, 36, 36, counts, jump=jump, random_state=0)
 
-def cases(run: Run) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
-    """List the cases to time: title, model, sequences, and the given numbers of segments. These
-    numbers are right, too small or too large. If the numbers are None, the penalty decides."""
     learners, _, test = fitted(run.tiny)
-    whole = learners["ours"]
-    size = (1, 400, 36, 36, (5, 5)) if run.tiny else (1, 20000, 36, 36, (100, 100))
-    steps = make_change_points(*size, jump=0.5, random_state=0)
-    planted = TunedSegmenter(Euclidean()).fit(steps.sequences, steps.labels)
-    true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
-    n_steps = Partition.from_runs(steps.labels[0]).n_clusters
-    clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]
-    noise = [np.random.default_rng(0).normal(size=(len(steps.sequences[0]) // 5, 36))]
-    return [
-        ("HAPT, test users", whole, test.sequences, None),
-        ("HAPT, true numbers given", whole, test.sequences, true),
-        ("HAPT, half of them given", whole, test.sequences, [(K + 1) // 2 for K in true]),
-        ("HAPT, twice as many given", whole, test.sequences, [2 * K for K in true]),
-        ("steps, 36 features", planted, steps.sequences, None),
-        ("steps, true number given", planted, steps.sequences, n_steps),
-        ("steps, half of it given", planted, steps.sequences, n_steps // 2),
-        ("steps, twice as many given", planted, steps.sequences, 2 * n_steps),
-        ("noise, as many given", planted, noise, n_steps),
-        *[
-            (f"clear steps, {words} given", planted, [array], K * times // 2)
-            for array, K in clear
-            for words, times in (("true number", 2), ("half of it", 1), ("twice as many", 4))
-        ],
-    ]
+    T, K = (400, 5) if run.tiny else (20000, 100)
+    noisy, whole = steps(T, K, 0.5), learners["ours"]
+    planted = TunedSegmenter(Euclidean()).fit(noisy.sequences, noisy.labels)
+    yield "HAPT, test users", whole, test.sequences, None
+    yield "steps, 36 features", planted, noisy.sequences, None
+    noise = np.random.default_rng(0).normal(size=(T // 5, 36))
+    yield "noise, as many given", planted, [noise], [K]
+    known = [("HAPT", whole, test), ("steps", planted, noisy)]
+    known += [("clear steps", planted, steps(n, k, 3.0)) for n, k in _CLEAR if n <= T]
+    for (name, model, data), (words, factor) in product(known, _GIVEN.items()):
+        counts = [ceil(factor * len(ends)) for ends in data.change_points]
+        yield f"{name}, {words} given", model, data.sequences, counts
 
 
 @BENCH.table(
     "Cost",
-    cases,
+    timed_cases,
     "Processor seconds. With given numbers of segments prediction is one program where changes "
     "are clear and their number is right, and a search by up to twenty elsewhere; margins are "
     "two programs in a narrow window, and wider ones for what it leaves open.",
+    part="margins",
 )
-def cost(case: tuple[str, Any, Sequence[NDArray], Any], run: Run) -> Row:
+def cost(case: Timed, run: Run) -> Row:
     """Time prediction and boundary margins in turns."""
     name, model, arrays, counts = case
     calls = {
@@ -159,6 +164,69 @@ def cost(case: tuple[str, Any, Sequence[NDArray], Any], run: Run) -> Row:
 def draw(record: Mapping[str, Any]) -> Figure:
     """Plot the reliability of the learned metric's probabilities for a tolerance of one second."""
     return plot_reliability(record["probabilities"], record["outcomes"])
+
+
+@BENCH.table(
+    "Cost and doubt",
+    ("hapt", "birdsong", "mocap6"),
+    "Processor seconds of all test data, medians of five, models and consensus in turns.",
+    part="consensus",
+)
+def doubt(experiment: str, run: Run) -> Row:
+    """Measure a data set in a process of its own, and keep its boundaries."""
+    row = in_own_process(measured, experiment, run.tiny)
+    run.kept.setdefault("boundaries", {})[experiment] = row.pop("boundaries")
+    return row
+
+
+def measured(experiment: str, tiny: bool) -> Row:
+    """Measure everything for one data set, and return its row of the table. Its boundaries are the
+    shares of the models that predict each of them, and whether they are true."""
+    config = configuration(f"experiment={experiment}", f"tiny={tiny}")
+    fits, whole, asked = Timing(), [], []
+    losses, expected, shares, true = [], [], [], []
+    for case in get_class(config.procedure)(config).cases():
+        train, test = case.train, case.test
+        groups = train.groups if len(set(train.groups)) > 1 else None
+        fit = partial(Segmenter(n_folds=3).fit, train.sequences, train.labels, groups)
+        consensus: Segmenter = fits.run(fit).result
+        losses.append(sequence_losses(consensus, test))  # this also compiles kernels
+        expected.append(consensus.expected_loss(test.sequences))
+        shares += consensus.boundary_shares(test.sequences, tolerance=_TOLERANCE)
+        true.append(hits(consensus.predict_change_points(test.sequences), test, _TOLERANCE))
+        data, answer, alone = consensus.read_data(test.sequences), Timing(), Timing()
+        agreement = consensus.agreement_
+        every = partial(answers_of, agreement.scores, agreement.fits, classes=agreement.classes)
+        for _ in range(1 if tiny else 5):  # in turns
+            alone.run(lambda: list(map(every, data.arrays)))  # noqa: B023
+            answer.run(partial(consensus.predict_change_points, test.sequences))
+        whole.append(answer.processor_median)
+        asked.append(alone.processor_median)
+    real = np.concatenate(losses)
+    rank = spearmanr(np.concatenate(expected), real).statistic if len(real) > 4 else np.nan
+    return {
+        "data": experiment,
+        "models": len(consensus.agreement_.scores),
+        "seconds of a fit": round(fits.processor_median, 1),
+        "seconds of the models": round(sum(asked), 3),
+        "of the consensus": round(sum(whole), 3),
+        "more, in %": round(100 * (sum(whole) / sum(asked) - 1), 1),
+        "test recordings": len(real),
+        "expected and real loss": "–" if np.isnan(rank) else round(float(rank), 2),
+        "‖M − N‖²": float(real.mean()),
+        "boundaries": (np.concatenate(shares), np.concatenate(true)),
+    }
+
+
+@BENCH.table("How many boundaries are true", pairwise(_SHARES), part="consensus")
+def boundaries(shares: tuple[float, float], run: Run) -> Row:
+    """Show how many of the boundaries are true that a given fraction of the models predicts."""
+    low, high = shares
+    row: Row = {"share of models": f"{low:g} to {min(high, 1.0):g}"}
+    for name, (share, true) in run.kept["boundaries"].items():
+        some = true[(low <= share) & (share < high)]
+        row[name] = f"{some.mean():.2f} of {len(some)}" if len(some) else "–"
+    return row
 
 
 if __name__ == "__main__":

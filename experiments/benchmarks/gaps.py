@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
+from experiments.harness.cases import group_folds
+from experiments.harness.scoring import sequence_losses
 from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
@@ -38,19 +39,12 @@ from metriclearn import (
     regular,
 )
 from metriclearn.datasets import LabeledSequences, data_folder, load_dataset
-from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition
 from metriclearn.views import LeaveOut, Neighbors
 
 BENCH = Benchmark("gaps", __doc__)
 _DRAWS = 3  # times that rows are lost at random
-# Columns, and whether unknown rows are left out.
-_METHODS = {
-    "boundaries, left out": True,
-    "boundaries, filled": False,
-    "named, left out": True,
-    "named, filled": False,
-}
+_KINDS = ("boundaries", "named")
+_LEFT_OUT, _FILLED = "left out", "filled"  # what becomes of unknown rows
 
 
 @dataclass(frozen=True)
@@ -180,62 +174,46 @@ def damaged(
     return data, [unknown[recording] for recording in data.names]
 
 
-def learner_of(method: str, strength: float, tiny: bool) -> Any:
-    """Make the unfitted learner for a column of the table."""
+def fitted(kind: str, way: str, source: Source, tiny: bool, train: LabeledSequences) -> Any:
+    """Fit the learner of a column of the table, and tune its penalty on the data of the fit."""
     parameters: dict[str, Any] = {
-        "regularizer": SquaredFrobenius(strength),
+        "regularizer": SquaredFrobenius(source.strength),
         "solver": BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
-        "view": LeaveOut() if _METHODS[method] else None,
+        "view": LeaveOut() if way == _LEFT_OUT else None,
         "verbose": False,
     }
-    if method.startswith("named"):
-        emissions = Neighbors(context=0)  # neighbors would read across gaps
-        return NamedSegmentLearner(emissions=emissions, **parameters)
-    return ChangePointMetricLearner(metric=FullMetric(), **parameters)
-
-
-def fitted(method: str, source: Source, tiny: bool, X: list[NDArray], y: Sequence[Any]) -> Any:
-    """Fit the learner of a column of the table, and tune its penalty on the data of the fit."""
-    return learner_of(method, source.strength, tiny).fit(X, y).tune_penalty(X, y)
+    learner: Any = ChangePointMetricLearner(metric=FullMetric(), **parameters)
+    if kind == "named":  # neighbors would read across gaps
+        learner = NamedSegmentLearner(emissions=Neighbors(context=0), **parameters)
+    pair = train.sequences, train.labels
+    return learner.fit(*pair).tune_penalty(*pair)
 
 
 def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, dict[str, float]]:
-    """Return the fraction of the rows of features that are left out, and for every method the mean
-    ‖M − N‖² on test recordings."""
+    """Return the fraction of the rows of features that are left out, and for every kind and way the
+    mean ‖M − N‖² on test recordings, also for the way that is chosen."""
     source = SOURCES[name]
     data, unknown = damaged(name, damage, seed, 8 if tiny else None)
-    train, test = data.split_by_group(n_test=1 if tiny else source.n_test, random_state=0)
-    places = {one: i for i, one in enumerate(data.names)}
     left_out = float(np.concatenate(unknown).mean())
     gapped = [np.where(gap[:, None], np.nan, x) for gap, x in zip(unknown, data.sequences)]
+    ways = {_FILLED: data}
+    if left_out:  # otherwise the two ways are the same
+        ways = {_LEFT_OUT: replace(data, sequences=gapped), _FILLED: data}
     means: dict[str, float] = {}
-    scores: dict[str, float] = {}
-    # Without unknown rows the learners of the two columns are the same.
-    for method in _METHODS if left_out else [m for m, as_gaps in _METHODS.items() if not as_gaps]:
-        X = gapped if _METHODS[method] else data.sequences
-        learn, new = ([X[places[one]] for one in part.names] for part in (train, test))
-        make = partial(fitted, method, source, tiny)
-        found = make(learn, train.labels).predict_change_points(new)
-        means[method] = _mean_loss(found, test)
-        if left_out:
-            halves = GroupKFold(2).split(learn, groups=train.groups)
-            scores[method] = sum(
-                make([learn[i] for i in a], [train.labels[i] for i in a]).score(
-                    [learn[i] for i in b], [train.labels[i] for i in b]
-                )
+    for kind in _KINDS:
+        scores = {}
+        for way, whole in ways.items():
+            train, test = whole.split_by_group(n_test=1 if tiny else source.n_test, random_state=0)
+            make = partial(fitted, kind, way, source, tiny)
+            means[f"{kind}, {way}"] = float(sequence_losses(make(train), test).mean())
+            halves = group_folds(train, 2) if left_out else ()
+            scores[way] = sum(
+                make(train.select(a)).score(train.select(b).sequences, train.select(b).labels)
                 for a, b in halves
             )
-    for kind in ("boundaries", "named"):
-        pair = [f"{kind}, left out", f"{kind}, filled"]
-        means.setdefault(pair[0], means[pair[1]])
-        means[f"{kind}, chosen"] = means[max(pair, key=lambda m: scores.get(m, -np.inf))]
+        means.setdefault(f"{kind}, {_LEFT_OUT}", means[f"{kind}, {_FILLED}"])
+        means[f"{kind}, chosen"] = means[f"{kind}, {max(scores, key=scores.__getitem__)}"]
     return left_out, {method: means[method] for method in sorted(means)}
-
-
-def _mean_loss(ends: Sequence[NDArray], test: LabeledSequences) -> float:
-    truths = map(Partition.from_runs, test.labels)
-    loss = FrobeniusLoss().squared_norm
-    return float(np.mean([loss(Partition(ends=e), truth) for e, truth in zip(ends, truths)]))
 
 
 @BENCH.table("Loss with gaps", SOURCES, "Mean ‖M − N‖² on all rows of complete test recordings.")

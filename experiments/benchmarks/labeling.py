@@ -15,6 +15,7 @@ test users. All settings were chosen on training users.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -32,10 +33,11 @@ from numpy.typing import NDArray
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, in_turns
 from experiments.harness.procedure import standard_error
-from experiments.studies.labeling_effort import held_out
-from metriclearn import PartialPartition, suggest
+from experiments.studies.labeling_effort import asked, held_out
+from metriclearn import PartialPartition, Partition
 from metriclearn.apps.label_page.annotation import Annotation
 from metriclearn.apps.label_page.learning import Group, compile_programs, strategy_for
+from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
 
@@ -97,8 +99,8 @@ def annotations_of(
 ) -> list[Annotation]:
     """Return the annotations that a person would make from row ``start`` to ``stop``: all changes,
     and a name for every segment that has one, or else a statement that it has no change."""
-    changes = start + 1 + np.flatnonzero(np.diff(labels[start:stop]))
-    cuts = [start, *changes.tolist(), stop]
+    ends = start + Partition.from_runs(labels[start:stop]).change_points
+    cuts = [start, *ends.tolist()]
     given = [Annotation(t / rate, t / rate, "change") for t in cuts[1:-1]]
     for a, b in pairwise(cuts):
         if not names:
@@ -153,28 +155,28 @@ def corrections(count: int, run: Run) -> Row:
     }
 
 
-def write_recordings(folder: Path) -> None:
-    """Write two tables with three kinds of movement, and a sound file."""
+def write_recordings(folder: Path) -> NDArray:
+    """Write two tables with three kinds of movement, and a sound file. Returns the name of every
+    row of the first table."""
     from scipy.io import wavfile
 
     generator = np.random.default_rng(0)
     means = {"rest": (0.0, 0.0), "walk": (3.0, 1.0), "turn": (1.0, -3.0)}
-    for name in ("monday", "tuesday"):
-        ends = np.cumsum(generator.integers(80, 260, 9))
-        kinds = np.resize(list(means), 9)
-        X = np.repeat([means[kind] for kind in kinds], np.diff(ends, prepend=0), axis=0)
-        X = np.hstack(
-            [X + 0.7 * generator.normal(size=X.shape), generator.normal(size=(len(X), 2))]
-        )
-        np.savetxt(
-            folder / f"{name}.csv", X, "%.3f", ",", header="forward,side,light,heat", comments=""
-        )
+    named = {}
+    for table in ("monday", "tuesday"):
+        names = np.repeat(np.resize(list(means), 9), generator.integers(80, 260, 9))
+        X = np.hstack([[means[name] for name in names], np.zeros((len(names), 2))])
+        X += generator.normal(size=X.shape) * (0.7, 0.7, 1.0, 1.0)
+        header = "forward,side,light,heat"
+        np.savetxt(folder / f"{table}.csv", X, "%.3f", ",", header=header, comments="")
+        named[table] = names
     times = np.arange(4 * 8000) / 8000
     tone = 0.3 * np.sin(2 * np.pi * 440 * times * (1 + 0.02 * np.sin(12 * times)))
     noise = 0.08 * generator.normal(size=len(times))
     hum = 0.2 * np.sign(np.sin(2 * np.pi * 90 * times))
     sound = np.concatenate([tone, noise, hum, noise, tone, hum])
     wavfile.write(folder / "yard.wav", 8000, (sound * 30000).astype(np.int16))
+    return named["monday"]
 
 
 class Visit:
@@ -188,9 +190,8 @@ class Visit:
     def wait(self) -> None:
         """Wait until everything is saved and learned."""
         status = "return document.getElementById('status').textContent"
-        while not (text := self.browser.execute_script(status)).startswith(
-            ("Saved.", "No labels")
-        ) or ("Learning" in text or "checking" in text):
+        done = re.compile("No labels|.*Learned in(?!.*checking)")
+        while not done.match(self.browser.execute_script(status)):
             time.sleep(0.1)
 
     def size(self, width: int, height: int, scheme: str) -> None:
@@ -206,39 +207,17 @@ class Visit:
         self.browser.find_elements("css selector", "#recordings button")[number].click()
         time.sleep(1)
 
-    def below(self, share: float, key: str) -> None:
-        """Click the strip of segments at the fraction ``share`` of the width, and press a key."""
-        self._at(share, True).click().send_keys(key).perform()
-        self.wait()
-
-    def click(self, share: float) -> None:
-        """Click the signals at the fraction ``share`` of the width, which sets a boundary."""
-        self._at(share, False).click().perform()
-
-    def _at(self, share: float, below: bool) -> Any:
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        area = self.browser.find_element("css selector", "#timeline .u-over")
-        down = area.rect["height"] / 2 - 20 if below else 0
-        across = (share - 0.5) * area.rect["width"]
-        return ActionChains(self.browser).move_to_element_with_offset(area, int(across), int(down))
-
 
 def take_stills(browser: Any, folder: Path, target: Path) -> None:
-    """Label a part of a recording, as in docs/label.md, and take three screenshots."""
-    write_recordings(folder)
-    ends = np.cumsum(np.random.default_rng(0).integers(80, 260, 9))
-    with served(folder, 10.0) as address:
+    """Show a part of a recording with labels, as in docs/label.md, and take three screenshots."""
+    names, rate = write_recordings(folder), 10.0
+    stop = int(Partition.from_runs(names).change_points[6])
+    given = {"monday": annotations_of(names, 0, stop, rate, True)}
+    labels = ["rest", "walk", "turn"]
+    Project(folder, {"monday": len(names) / rate}, labels=labels, annotations=given).save()
+    with served(folder, rate) as address:
         visit = Visit(browser, address)
         visit.size(1200, 860, "light")
-        for label in ("rest", "walk", "turn"):
-            field = browser.find_element("css selector", "#labels input")
-            field.send_keys(f"{label}\n")
-        for end in ends[:6]:
-            visit.click(end / ends[-1])
-        for key, middle in zip("123123", (ends[0] / 2, *(ends[:5] + ends[1:6]) / 2)):
-            visit.below(middle / ends[-1], key)
-        time.sleep(1)
         browser.save_screenshot(str(target / "label_begin.png"))
         visit.open(1)
         browser.find_element("css selector", "#next").click()
@@ -312,28 +291,21 @@ def labeled(
         dict[str, list[Annotation]](),
     )
     known = [np.full(len(labels), -1) for labels in train.labels]
-    random, total, results = np.random.default_rng(seed), sum(map(len, known)), []
+    random, results = np.random.default_rng(seed), []
     for share in shares:
-        missing = share * total - sum(np.count_nonzero(row >= 0) for row in known)
-        asked = suggest(
-            list(train.sequences),
-            known,
-            length=_LENGTH,
-            n=int(np.ceil(missing / _LENGTH)),
-            strategy=strategy_for(group.model) if page and group.model else "random",
-            learner=group.model and group.model.learner,
-            random_state=random,
-        )
-        for i, start, stop, _ in asked:
-            labels = train.labels[i]
-            runs = np.cumsum(np.append(0, np.diff(labels[start:stop]) != 0))
-            known[i][start:stop] = 1000 * start + runs
-            said.setdefault(train.names[i], []).extend(
-                annotations_of(labels, start, stop, _ROWS, True)
-            )
-        given = group.given({name: sorted(many) for name, many in said.items()})
-        group.learn(given)
-        group.validate(given)
+        options: dict[str, Any] = {
+            "strategy": strategy_for(group.model) if page and group.model else "random",
+            "learner": group.model and group.model.learner,
+            "random_state": random,
+        }
+        for i, part in asked(list(train.sequences), known, share, _LENGTH, **options):
+            labels, given = train.labels[i], said.setdefault(train.names[i], [])
+            runs = np.cumsum(np.append(0, np.diff(labels[part]) != 0))
+            known[i][part] = 1000 * part.start + runs
+            given += annotations_of(labels, part.start, part.stop, _ROWS, True)
+        everything = group.given({name: sorted(many) for name, many in said.items()})
+        group.learn(everything)
+        group.validate(everything)
         results.append(names_right(group, test))
     return results
 

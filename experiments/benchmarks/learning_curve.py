@@ -25,13 +25,13 @@ from omegaconf import OmegaConf
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from experiments.harness.command_line import CONFIGS, configuration
+from experiments.harness.committed import COMMITTED
 from experiments.harness.procedure import Case, Method, Procedure, standard_error, statistics
 from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn.plots.canvas import number
 
 BENCH = Benchmark("learning_curve", __doc__)
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 SETTINGS: Any = OmegaConf.to_container(OmegaConf.load(Path(CONFIGS) / "learning_curve.yaml"))
 _SAID: dict[str, str] = {}  # about every experiment measured so far
 _TRIVIAL = ("one segment", "equal cuts", "one region")
@@ -107,7 +107,7 @@ def _mean(
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
     """For each method, return the mean of its committed results over the test units in ``units``,
     or over all if a tiny run has other units. The results are from the first column of a table."""
-    results = read_results(RESULTS / f"{experiment}.json")
+    results = read_results(COMMITTED / f"{experiment}.json")
     shown = next(one for one in results["tables"] if one["name"] == table)
     means = {}
     for row in rows_of(results, shown):

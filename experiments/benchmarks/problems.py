@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
-import metriclearn as ml
 from metriclearn.solvers.base import Problem
 
 
@@ -30,25 +27,6 @@ def clusters(
                       random_state=0)[:2]  # fmt: skip
 
 
-class _Asked(Exception):
-    """Stops a learner as soon as it has stated its optimization problem."""
-
-
-class _Listener(ml.solvers.CCCP):
-    """A solver for any learner, which only records the problem that it gets."""
-
-    def minimize(self, problem: Problem) -> Any:
-        raise _Asked(problem)
-
-    def minimize_from(self, problem: Problem, starts: Any) -> Any:
-        raise _Asked(problem)
-
-
 def problem_of(learner: Any, X: Any, y: Any) -> Problem:
-    """Return the optimization problem that a learner states for data sets and labels, without
-    callbacks."""
-    try:
-        clone(learner).set_params(solver=_Listener()).fit(X, y)
-    except _Asked as asked:
-        return replace(asked.args[0], callbacks=())
-    raise RuntimeError(f"{learner!r} asked nothing of its solver.")
+    """Return the optimization problem that a learner states for data sets and labels."""
+    return learner.stated(learner.read(X, y)).problem

@@ -29,13 +29,14 @@ from experiments.data.drawn_scenes import FOLDERS, FRAME_RATE
 from experiments.data.generated_videos import build_videos, plan
 from experiments.harness.cases import group_cases, group_folds
 from experiments.harness.procedure import standard_error
+from experiments.harness.scoring import inner_f1
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, SquaredFrobenius
 from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.features.media.video import ColorHistogram, VideoFeatures
-from metriclearn.indices import compare, precision_recall
+from metriclearn.indices import compare
 from metriclearn.views import OwnScale
 
 BENCH = Benchmark("recordings", __doc__)
@@ -46,42 +47,33 @@ SHOTS, PHONES = "F1 at ± 0.2 s", "F1 at ± 1 s"
 MARGINS = {SHOTS: 1, PHONES: 2}  # in samples
 
 
-def segmenters(train: LabeledSequences) -> dict[str, tuple[str, Any]]:
-    """Fit all methods to training recordings. Returns each method with a text on what the method
-    learns from labels."""
+def answers(train: LabeledSequences, X: Sequence[NDArray]) -> list[tuple[str, str, Any]]:
+    """Fit all methods to training recordings. Returns the name of each method, what it learns from
+    labels, and the change-points that it finds in new recordings."""
     strengths = [SquaredFrobenius(strength) for strength in (3e-3, 1e-2, 3e-2, 1e-1)]
     folds = group_folds(train, 4)
     search = GridSearchCV(
         ChangePointMetricLearner(FullMetric()), {"regularizer": strengths}, cv=folds
     )
-    learner = search.fit(train.sequences, train.labels).best_estimator_
-    fitted: dict[str, tuple[str, Any]] = {
-        "ours, full metric": ("metric, penalty", learner),
-        "Euclidean": ("penalty", TunedSegmenter()),
-        "equal cuts": ("mean length", EqualCuts()),
-        "one segment": ("none", EqualCuts(1)),
-    }
-    for _, segmenter in list(fitted.values())[1:]:
-        segmenter.fit(train.sequences, train.labels)
-    return fitted
-
-
-def boundaries_f1(true: NDArray, found: Any, margin: float) -> float:
-    """Compute the F1 of inner change-points within a margin. The result is 0 if no change-point is
-    found."""
-    if len(found) == 0 or found[-1] != true[-1]:
-        found = [*found, true[-1]]
-    if len(found) < 2:
-        return 0.0
-    precision, recall = precision_recall(true, found, margin=margin)
-    return 2.0 * precision * recall / max(precision + recall, 1e-12)
+    methods: list[tuple[str, str, Any]] = [
+        ("ours, full metric", "metric, penalty", search),
+        ("Euclidean", "penalty", TunedSegmenter()),
+        ("equal cuts", "mean length", EqualCuts()),
+        ("one segment", "none", EqualCuts(1)),
+    ]
+    found = []
+    for name, seen, method in methods:
+        fitted = method.fit(train.sequences, train.labels)
+        model = getattr(fitted, "best_estimator_", fitted)
+        found.append((name, seen, model.predict_change_points(X)))
+    return found
 
 
 def row_of(
     method: str, seen: str, true: Sequence[NDArray], found: Sequence[Any], measure: str = SHOTS
 ) -> Row:
     """Make one line of a table of boundaries."""
-    scores = np.array([boundaries_f1(*pair, MARGINS[measure]) for pair in zip(true, found)])
+    scores = np.array([inner_f1(*pair, MARGINS[measure]) for pair in zip(true, found)])
     counts = [sum(end != t[-1] for end in ends) for ends, t in zip(found, true)]
     return {
         "method": method,
@@ -116,16 +108,14 @@ def shots(_: Any, run: Run) -> list[Row]:
         replace(part, labels=[labels[name] for name in part.names])
         for part in (case.train, case.test)
     )
-    rows = []
-    for method, (seen, segmenter) in segmenters(train).items():
-        found = segmenter.predict_change_points(test.sequences)
-        rows.append(row_of(method, seen, test.change_points, found))
+    ours, true = answers(train, test.sequences), test.change_points
+    rows = [row_of(method, seen, true, found) for method, seen, found in ours]
     peers = {} if tiny else json.loads(PEERS.read_text(encoding="utf-8"))
     for detector, settings in peers.items():
         means = {}
         for setting, cuts in settings.items():
             pairs = zip(train.names, train.change_points)
-            means[setting] = np.mean([boundaries_f1(t, cuts[n], 1) for n, t in pairs])
+            means[setting] = np.mean([inner_f1(t, cuts[n], 1) for n, t in pairs])
         _, installed, *_ = means
         chosen = max(list(means)[1:], key=means.__getitem__)
         for how, setting, seen in (
@@ -134,8 +124,7 @@ def shots(_: Any, run: Run) -> list[Row]:
             (f"threshold chosen ({chosen}), shots from 0.6 s", chosen, "threshold"),
         ):
             found = [settings[setting][name] for name in test.names]
-            method = f"{detector} (PySceneDetect), {how}"
-            rows.append(row_of(method, seen, test.change_points, found))
+            rows.append(row_of(f"{detector} (PySceneDetect), {how}", seen, true, found))
     return sorted(rows, key=lambda row: -row[SHOTS])
 
 
@@ -158,8 +147,7 @@ def musanmix(_: Any, run: Run) -> list[Row]:
     (X,) = OwnScale().fit_transform(test.sequences)
     truth = Partition.from_runs(test.labels[0])
     rows: list[Row] = []
-    for method, (seen, segmenter) in segmenters(case.train).items():
-        (ends,) = segmenter.predict_change_points([X])
+    for method, seen, (ends,) in answers(case.train, [X]):
         found = Partition(ends=ends)
         music, speech = (compare(truth, found, field=f, rate=2.0) for f in ("music", "speech"))
         rows.append(
@@ -187,17 +175,16 @@ def phones(_: Any, run: Run) -> list[Row]:
     data = load_dataset("hapt", unlabeled="keep")
     data = data.select(range(10)) if run.tiny else data
     (case,) = group_cases(data, 1 if run.tiny else 6, False, 2, 0)
-    test, rows = case.test, []
-    for method, (seen, segmenter) in list(segmenters(case.train).items())[:2]:
-        found = segmenter.predict_change_points(test.sequences)
-        rows.append(row_of(method, seen, test.change_points, found, PHONES))
+    test, true = case.test, case.test.change_points
+    ours = answers(case.train, test.sequences)[:2]
+    rows = [row_of(method, seen, true, found, PHONES) for method, seen, found in ours]
     best: dict[str, Row] = {}
     for title, runs in json.loads(SEGMENTERS.read_text(encoding="utf-8")).items():
         method, _, channel = title.partition("/")
         if set(test.names) <= set(runs):
             words = f"{method}, channel {channel} (the best here)" if channel else method
             found = [runs[name] for name in test.names]
-            row = row_of(words, "none", test.change_points, found, PHONES)
+            row = row_of(words, "none", true, found, PHONES)
             best[method] = max(best.get(method, row), row, key=lambda row: row[PHONES])
     return sorted([*rows, *best.values()], key=lambda row: -row[PHONES])
 

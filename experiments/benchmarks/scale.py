@@ -310,23 +310,15 @@ def one_sequence(n_samples: int, seed: int) -> Any:
     )
 
 
-def draw_rounds(record: Mapping[str, Any]) -> Figure:
-    """Plot the seconds per round against the number of sequences."""
-    rows, words = record["tables"][0]["rows"], "number of sequences N"
-    return machine.draw_scaling(rows, "N", ["s per round"], xlabel=words)
+def draw_first(size: str, column: str, words: str, record: Mapping[str, Any]) -> Figure:
+    """Plot a column of the first table against sizes, without data in files."""
+    rows = [row for row in record["tables"][0]["rows"] if row.get("data") in (None, "in memory")]
+    return machine.draw_scaling(rows, size, [column], xlabel=words)
 
 
-def draw_samples(record: Mapping[str, Any]) -> Figure:
-    """Plot the seconds per round against the length of one sequence."""
-    rows, words = record["tables"][0]["rows"], "samples in one sequence T"
-    return machine.draw_scaling(rows, "T", ["s per round"], xlabel=words)
-
-
-def draw_prediction(record: Mapping[str, Any]) -> Figure:
-    """Plot the seconds of a prediction against the length of a sequence in memory."""
-    rows = [row for row in record["tables"][0]["rows"] if row["data"] == "in memory"]
-    return machine.draw_scaling(rows, "T", ["predict_change_points"])
-
+draw_rounds = partial(draw_first, "N", "s per round", "number of sequences N")
+draw_samples = partial(draw_first, "T", "s per round", "samples in one sequence T")
+draw_prediction = partial(draw_first, "T", "predict_change_points", "number of samples T")
 
 if __name__ == "__main__":
     BENCH.main()

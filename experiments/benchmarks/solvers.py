@@ -446,18 +446,11 @@ def sequences(
 ) -> tuple[list[NDArray], list[NDArray]]:
     """Draw sequences Z @ mixing, and labels that only the first ``n_relevant`` columns of Z
     follow."""
-    data = make_change_points(
-        10,
-        n_samples,
-        n_relevant if noise else N_FEATURES,
-        n_relevant,
-        (3, 6),
-        jump=1.5,
-        random_state=seed,
-    )
-    rng = np.random.default_rng(seed)
-    rest = (n_samples, N_FEATURES - data.sequences[0].shape[1])
-    wide = [np.hstack([X, rng.standard_normal(rest)]) for X in data.sequences]
+    n_drawn, rng = n_relevant if noise else N_FEATURES, np.random.default_rng(seed)
+    options: Any = {"jump": 1.5, "random_state": seed}
+    data = make_change_points(10, n_samples, n_drawn, n_relevant, (3, 6), **options)
+    rest = n_samples, N_FEATURES - n_drawn
+    wide = (np.hstack([X, rng.standard_normal(rest)]) for X in data.sequences)
     return [Z @ mixing for Z in wide], data.labels
 
 
@@ -534,17 +527,10 @@ def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[st
     ]
     title = f"{name} keeps the {len(where)} planted of {N_FEATURES} {noun}"
     if kept != where:
-        title = (
-            f"{name} keeps {len(kept)} of {N_FEATURES} {noun}, {len(kept & where)} of them planted"
-        )
-    return {
-        title: {
-            "strengths": path.strengths,
-            "weights": path.weights,
-            "validation_loss": path.validation_loss,
-            "feature_names": names,
-        }
-    }
+        some = f"{len(kept & where)} of them planted"
+        title = f"{name} keeps {len(kept)} of {N_FEATURES} {noun}, {some}"
+    fields = {name: getattr(path, name) for name in ("strengths", "weights", "validation_loss")}
+    return {title: fields | {"feature_names": names}}
 
 
 def draw_paths(record: Mapping[str, Any]) -> Figure:

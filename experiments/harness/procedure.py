@@ -341,11 +341,11 @@ def statistics(
     return row if by_size is None else row | {"weights": by_size.tolist()}
 
 
-def curve_of(rows: Sequence[Row], method: str) -> NDArray:
-    """Return the curve of a method, (3, columns): the labeled fractions, and at each of them the
-    mean and its standard error."""
+def curve_of(rows: Sequence[Row], method: str, unit: str = " % labeled") -> NDArray:
+    """Return the curve of a method, (3, columns): the numbers with which the names of the columns
+    begin, before ``unit``, and at each of them the mean and its standard error."""
     mine = [row for row in rows if row["method"] == method]
-    parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
+    parts = [float(row["column"].removesuffix(unit)) for row in mine]
     errors = [row["standard_error"] or 0.0 for row in mine]
     return np.array([parts, [row["mean"] for row in mine], errors])
 

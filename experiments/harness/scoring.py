@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import hmean
 
 from experiments.harness.procedure import Scores
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import LabeledSequences
-from metriclearn.indices import compare
+from metriclearn.indices import compare, precision_recall
 from metriclearn.problem import KnownLoss
 from metriclearn.problem.named_segments import NamedPartition
 
@@ -66,6 +67,12 @@ def truth_of(labels: NDArray) -> Partition | PartialPartition:
 def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
     """Compute the loss ‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
     return KnownLoss().squared_norm(found, truth)
+
+
+def inner_f1(true: NDArray, found: Any, margin: float) -> float:
+    """Compute the F1 of changes within a margin, from segment ends. ``found`` may lack the last."""
+    pair = precision_recall(true, np.union1d(found, true[-1:]).astype(int), margin=margin)
+    return float(hmean(pair)) if min(pair) > 0 else 0.0
 
 
 def least_loss(candidates: Iterable[Any], predict: Any, X: Sequence[Any], y: Sequence[Any]) -> Any:

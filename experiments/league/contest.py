@@ -37,7 +37,7 @@ from experiments.league.contestants import Contestant
 from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
 from experiments.league.unseen import without_parts
 from experiments.studies.encoders import with_one_thread
-from experiments.studies.fewer_labels import LabeledMinutes, minutes_cases
+from experiments.studies.fewer_labels import LabeledStretches, minutes_cases
 from metriclearn.baselines import EqualCuts
 from metriclearn.datasets import LabeledSequences, data_folder
 from metriclearn.indices import covering, f_measure
@@ -117,7 +117,7 @@ class League(Comparison):
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         if "torch" in sys.modules or method.options.get("needs") == "torch":
             with_one_thread()
-        if not isinstance(data, LabeledMinutes):
+        if not isinstance(data, LabeledStretches):
             return super().fit(estimator, data, method)
         try:
             part = data.whole if method.options.get("partial") else data

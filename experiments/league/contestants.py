@@ -18,12 +18,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.comparison import fit_in_groups
-from experiments.harness.scoring import least_loss
-from experiments.rivals.windows import LEAST, Arrays, RowNames, smoothed, tuned_penalty
+from experiments.rivals.boundaries import TunedCut
+from experiments.rivals.windows import Arrays, RowNames, coded, smoothed, tuned_penalty
 from metriclearn import Partition, PenaltyLearner, Segmenter, WhitenedMetricLearner
 from metriclearn.estimators import default_members
 from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
 from metriclearn.problem.named_segments import NamedPartition, NameScores
+from metriclearn.views.posteriors import LEAST
 
 
 @dataclass(eq=False, repr=False)
@@ -41,17 +42,15 @@ class HiddenMarkov(RowNames):
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
         """Estimate means and covariances of the classes, and transitions from counts plus one."""
-        names = np.concatenate(y)
-        self.scaler_ = StandardScaler().fit(np.vstack(X))
+        self.classes_, codes = coded(y)
+        self.scaler_, names = StandardScaler().fit(np.vstack(X)), np.concatenate(codes)
         rows, self.gaussians_ = self.scaler_.transform(np.vstack(X)), []
-        self.classes_ = np.unique(names)
-        for name in self.classes_:
+        for name in range(len(self.classes_)):
             Z = rows[names == name]
             covariance = np.cov(Z.T, bias=True) * (1 - self.shrinkage)
             covariance += self.shrinkage * np.eye(rows.shape[1])
             self.gaussians_.append(multivariate_normal(Z.mean(axis=0), covariance))
-        codes = [np.searchsorted(self.classes_, labels) for labels in y]
-        self.first_ = np.log(np.bincount(np.concatenate(codes)) / len(names))
+        self.first_ = np.log(np.bincount(names) / len(names))
         counts = np.ones((len(self.classes_),) * 2)
         for code in codes:
             np.add.at(counts, (code[:-1], code[1:]), 1.0)
@@ -71,7 +70,7 @@ class HiddenMarkov(RowNames):
 
 
 @dataclass(eq=False, repr=False)
-class TextTiling(BaseEstimator):
+class TextTiling(TunedCut):
     """Set boundaries where the last feature has deep valleys.
 
     This feature is the similarity of the text before a row to the text after it.
@@ -81,17 +80,15 @@ class TextTiling(BaseEstimator):
     is tuned on training data.
     """
 
-    def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Try thirty depths."""
-        self.depth_ = least_loss(np.linspace(0.0, 0.6, 30), self._cut, X, y)
-        return self
+    options = np.linspace(0.0, 0.6, 30)
 
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the predicted segments."""
-        return [self._cut(x, self.depth_) for x in X]
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
+        """Return the last feature."""
+        return x[:, -1]
 
-    def _cut(self, x: NDArray, least: float) -> NDArray[np.int64]:
-        v, ends = x[:, -1], []
+    def cut(self, v: NDArray, least: float) -> NDArray[np.int64]:
+        """Take all valleys that are deeper than ``least``."""
+        ends = []
         for t in range(1, len(v)):
             left, right = t, t
             while left > 1 and v[left - 1] >= v[left]:
@@ -105,24 +102,19 @@ class TextTiling(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class BinarySegmentation(BaseEstimator):
+class BinarySegmentation(TunedCut):
     """Split standardized features greedily, as long as a split gains more than a penalty (BinSeg).
 
     The penalty is a multiple of features · log(rows), tuned on training data.
     """
 
-    def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Try forty penalties, and keep the one with the least loss on the training data."""
+    options = np.geomspace(0.01, 300.0, 40)
+
+    def prepare(self, X: Arrays) -> None:
+        """Learn the scale of the features."""
         self.scaler_ = StandardScaler().fit(np.vstack(X))
-        splits = [self._splits(x) for x in X]
-        self.factor_ = least_loss(np.geomspace(0.01, 300.0, 40), _taken, splits, y)
-        return self
 
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the predicted segments."""
-        return [_taken(self._splits(x), self.factor_) for x in X]
-
-    def _splits(self, x: NDArray) -> NDArray[np.float64]:
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
         """Return up to 300 splits, (n, 2): the gain / (features · log(rows + 1)) of each split, and
         its position. The last row is the end of the series, with gain 0."""
         Z = self.scaler_.transform(x)
@@ -147,12 +139,10 @@ class BinarySegmentation(BaseEstimator):
             heappush(heap, best(t, b))
         return np.array([*found, (0.0, len(Z))])
 
-
-def _taken(splits: NDArray, factor: float) -> NDArray[np.int64]:
-    """Take splits in their order, up to the first one whose gain does not exceed ``factor``.
-    Returns the ends of the segments between these splits."""
-    stop = int(np.argmax(splits[:, 0] <= factor))
-    return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
+    def cut(self, splits: NDArray, factor: float) -> NDArray[np.int64]:
+        """Take splits in their order, up to the first one whose gain does not exceed ``factor``."""
+        stop = int(np.argmax(splits[:, 0] <= factor))
+        return np.append(np.sort(splits[:stop, 1]), splits[-1, 1]).astype(np.int64)
 
 
 @dataclass(eq=False, repr=False)

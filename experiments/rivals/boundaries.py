@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.scoring import least_loss, truth_of
-from experiments.rivals.windows import group_parts, median_length, window_widths
+from experiments.rivals.windows import owners
 from metriclearn import Partition
+from metriclearn.views.posteriors import LEAST, held_out_models, probabilities
+from metriclearn.views.windows import typical_length, widths_for
 
 Arrays = Sequence[NDArray]
 _NEAR = 1  # a position at most this many rows from a change counts as a boundary
-_LEAST = 1e-3  # probabilities stay this far from 0 and 1
+
+
+class TunedCut(BaseEstimator, ABC):
+    """Base of methods that cut a curve of every recording.
+
+    One option of the cut, such as a threshold, has the least mean loss ‖M − N‖² on training data.
+    """
+
+    options: ClassVar[Sequence[float] | NDArray]
+
+    def prepare(self, X: Arrays) -> None:
+        """Learn what a curve depends on. By default there is nothing to learn."""
+
+    @abstractmethod
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
+        """Compute the curve of a recording."""
+
+    @abstractmethod
+    def cut(self, curve: NDArray, option: float) -> NDArray[np.int64]:
+        """Return the ends of the segments."""
+
+    def fit(self, X: Arrays, y: Arrays) -> Self:
+        """Try all options."""
+        self.prepare(X)
+        self.option_ = least_loss(self.options, self.cut, list(map(self.curve, X)), y)
+        return self
+
+    def predict_change_points(self, X: Arrays) -> list[NDArray]:
+        """Return the ends of the predicted segments."""
+        return [self.cut(self.curve(x), self.option_) for x in X]
 
 
 @dataclass(eq=False, repr=False)
@@ -41,7 +74,7 @@ class BoundaryClassifier(BaseEstimator):
     widths : sequence of int, optional
         Numbers of rows on either side. A boundary at most one row away is near. By default both
         follow from the median length of a segment: widths are those of
-        :func:`experiments.rivals.windows.window_widths`, and near is an eighth of this length.
+        :class:`metriclearn.views.Windows`, and near is an eighth of this length.
     n_folds : int
     """
 
@@ -55,27 +88,27 @@ class BoundaryClassifier(BaseEstimator):
         classifier = trees if self.classifier is None else self.classifier
         self.scaler_ = StandardScaler().fit(np.vstack(X))
         truths: list[Any] = [truth_of(labels) for labels in y]
-        typical, automatic = median_length(y), self.widths is None
-        self.widths_ = self.widths or window_widths(typical, X[0].shape[1])
+        typical, automatic = typical_length(self, truths), self.widths is None
+        self.widths_ = self.widths or widths_for(typical, X[0].shape[1])
         near = max(_NEAR, int(typical / 8)) if automatic else _NEAR
         rows, marks = [self._rows(x) for x in X], [_marks(truth, near) for truth in truths]
-        logits: list[NDArray] = [np.zeros(0)] * len(X)
-        for train, held_out in group_parts(groups, len(X), self.n_folds):
-            some = clone(classifier)
-            some.fit(np.vstack([rows[i] for i in train]), np.concatenate([marks[i] for i in train]))
-            for i in held_out:
-                logits[i] = _logits(some, rows[i])
+        fit = partial(held_out_models, classifier, rows, marks, owners(groups, len(X)))
+        self.models_, folds = fit(self.n_folds)
+        logits = list(map(self._logits, rows, folds))
         distances = sorted({1, max(1, round(typical / 4)), max(1, round(typical / 2))})
         thresholds = np.quantile(np.concatenate(logits), np.linspace(0.3, 0.995, 24))
         pairs = list(product(thresholds.tolist(), distances))
         self.chosen_ = least_loss(pairs, _cut, logits, y)
-        self.classifier_ = clone(classifier).fit(np.vstack(rows), np.concatenate(marks))
+        self.models_, _ = fit(1)
         return self
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
         """Return the ends of the predicted segments."""
-        logits = [_logits(self.classifier_, self._rows(x)) for x in X]
-        return [_cut(one, self.chosen_) for one in logits]
+        return [_cut(self._logits(self._rows(x)), self.chosen_) for x in X]
+
+    def _logits(self, rows: NDArray, folds: NDArray | None = None) -> NDArray[np.float64]:
+        p = np.clip(probabilities(self.models_, rows, 2, folds)[:, 1], LEAST, 1 - LEAST)
+        return np.log(p / (1 - p))
 
     def _rows(self, x: NDArray) -> NDArray[np.float64]:
         """Return one row of features for each position 1, …, T − 1."""
@@ -90,18 +123,11 @@ class BoundaryClassifier(BaseEstimator):
         return np.hstack(parts)
 
 
-def _marks(truth: Any, near: int) -> NDArray[np.bool_]:
-    """Return for every position 1, …, T − 1 whether a change is at most ``near`` rows away."""
+def _marks(truth: Any, near: int) -> NDArray[np.int64]:
+    """Return 1 for every position 1, …, T − 1 with a change at most ``near`` rows away, else 0."""
     t = np.arange(1, truth.n_samples)
     changes = truth.change_points[:-1]
-    return np.any(np.abs(t[:, None] - changes) <= near, axis=1)
-
-
-def _logits(classifier: Any, rows: NDArray) -> NDArray[np.float64]:
-    if len(classifier.classes_) < 2:
-        return np.full(len(rows), -np.inf)
-    p = np.clip(classifier.predict_proba(rows)[:, 1], _LEAST, 1 - _LEAST)
-    return np.log(p / (1 - p))
+    return np.any(np.abs(t[:, None] - changes) <= near, axis=1).astype(int)
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
@@ -174,7 +200,7 @@ class OrdinalDiscriminants(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class ArcCurve(BaseEstimator):
+class ArcCurve(TunedCut):
     """FLUSS: arcs join subsequences to their nearest neighbors; few arcs cross a boundary.
 
     The curve of arcs, corrected for the edges, is averaged over the leading principal components.
@@ -196,23 +222,18 @@ class ArcCurve(BaseEstimator):
     width: int = 10
     n_components: int = 3
 
-    def fit(self, X: Arrays, y: Arrays) -> Self:
-        """Try forty thresholds."""
+    options = np.linspace(0.0, 1.0, 40)
+
+    def prepare(self, X: Arrays) -> None:
+        """Find the principal components."""
         from sklearn.decomposition import PCA
         from sklearn.pipeline import make_pipeline
 
         rows = np.vstack(X)
         count = min(self.n_components, rows.shape[1])
         self.columns_ = make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
-        curves = [self._curve(x) for x in X]
-        self.threshold_ = least_loss(np.linspace(0.0, 1.0, 40), self._cut, curves, y)
-        return self
 
-    def predict_change_points(self, X: Arrays) -> list[NDArray]:
-        """Return the ends of the predicted segments."""
-        return [self._cut(self._curve(x), self.threshold_) for x in X]
-
-    def _curve(self, x: NDArray) -> NDArray[np.float64]:
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
         """Compute the corrected curve of arcs at every row, (T,). The curve is 1 if there are too
         few rows."""
         m, T = self.width, len(x)
@@ -221,7 +242,8 @@ class ArcCurve(BaseEstimator):
         curves = [_arcs(column, m) for column in self.columns_.transform(x).T]
         return np.append(np.mean(curves, axis=0), np.ones(m - 1))
 
-    def _cut(self, curve: NDArray, threshold: float) -> NDArray[np.int64]:
+    def cut(self, curve: NDArray, threshold: float) -> NDArray[np.int64]:
+        """Take the lowest valleys first."""
         free, ends = curve < threshold, []
         while free.any():
             t = int(np.argmin(np.where(free, curve, np.inf)))

@@ -11,6 +11,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from metriclearn.views import Labels, Windows
+
 _LONGEST = 11  # rows of the authors' longest kernel; a window has as many at least
 
 
@@ -39,11 +41,14 @@ class RandomConvolutions(BaseEstimator):
     n_kernels: int = 500
     random_state: int = 0
 
-    def fit(self, widths: Sequence[int], n_columns: int) -> Self:
-        """Draw kernels for windows of the given odd widths, of at least 11 rows each."""
+    def fit(self, X: Sequence[NDArray], y: Labels) -> Self:
+        """Draw kernels for the windows of :class:`metriclearn.views.Windows`, of 11 rows or more
+        each."""
         from pyts.transformation import ROCKET
 
-        self.widths_ = sorted({max(_LONGEST, width) for width in widths})
+        windows = Windows().fit(X, y)
+        self.scale_, n_columns = windows.scale_, X[0].shape[1]
+        self.widths_ = sorted({max(_LONGEST, 2 * size + 1) for size in windows.sizes_})
         count = max(1, self.n_kernels // (n_columns * len(self.widths_)))
         seed = np.random.default_rng(self.random_state)
         self.kernels_: list[list[Any]] = [
@@ -55,14 +60,17 @@ class RandomConvolutions(BaseEstimator):
         ]
         return self
 
-    def transform(self, X: NDArray) -> NDArray[np.float32]:
-        """Return the rows and their features, (T, P + 2 · kernels).
+    def transform(self, X: Sequence[NDArray]) -> list[NDArray]:
+        """Return the standardized rows and their features, (T, P + 2 · kernels) each.
 
-        At the ends of the recording, windows repeat its first or last row.
+        At the ends of a recording, windows repeat its first or last row.
         """
-        parts = [X]
+        return [self._convolved(self.scale_.transform(x)) for x in X]
+
+    def _convolved(self, Z: NDArray) -> NDArray[np.float64]:
+        parts = [Z]
         for width, kernels in zip(self.widths_, self.kernels_):
-            padded = np.pad(X, ((width // 2, width // 2), (0, 0)), mode="edge")
+            padded = np.pad(Z, ((width // 2, width // 2), (0, 0)), mode="edge")
             windows = sliding_window_view(padded, width, axis=0)  # (T, P, width)
             parts += [one.transform(windows[:, p].copy()) for p, one in enumerate(kernels)]
-        return np.hstack(parts, dtype=np.float32)
+        return np.hstack(parts)

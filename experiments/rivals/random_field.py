@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from experiments.rivals.windows import Arrays, RowNames
+from experiments.rivals.windows import Arrays, RowNames, coded
 
 
 @dataclass(eq=False, repr=False)
@@ -47,12 +47,11 @@ class ConditionalRandomField(RowNames):
         rows = np.vstack(X)
         count = min(self.n_components, rows.shape[1], len(rows))
         self.columns_ = make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
-        self.classes_ = np.unique(np.concatenate(y))
+        self.classes_, codes = coded(y)
         trainer = pycrfsuite.Trainer(verbose=False)
         trainer.set_params({"c1": 0.0, "c2": self.strength, "max_iterations": self.max_rounds})
-        for x, labels in zip(X, y):
-            codes = np.searchsorted(self.classes_, labels).astype(str).tolist()
-            trainer.append(self._attributes(x), codes)
+        for x, code in zip(X, codes):
+            trainer.append(self._attributes(x), code.astype(str).tolist())
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "field"
             trainer.train(str(path))

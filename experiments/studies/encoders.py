@@ -22,6 +22,7 @@ from experiments.harness.scoring import sequence_losses
 from experiments.studies.audio_and_video import AudioAndVideo
 from metriclearn import Partition
 from metriclearn.datasets import LabeledSequences
+from metriclearn.plots import plot_segmentation
 
 
 class Encoders(AudioAndVideo):
@@ -111,21 +112,12 @@ def draw_features(outcome: Outcome) -> Figure:
     Z = Z[:, np.argsort(-Z.var(axis=0))[:8]]
     figure = Figure(figsize=(10, 5.5), layout="constrained")
     figure.suptitle("Raw signals, features learned from them, and segments of a test recording")
-    heights = {"height_ratios": [3, 3, 1]}
-    top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw=heights)
+    top, bottom = figure.subplots(2, 1, sharex=True)
     levels = 4.0 * signals.std() * np.arange(n_channels)
     top.plot(np.arange(len(signals)) / n_samples, signals + levels, lw=0.4)
     top.set_title(f"{data.names[i]}: raw signals", loc="left")
-    shown, extent = ((Z - Z.mean(axis=0)) / Z.std()).T, (0, len(Z), 0, Z.shape[1])
-    middle.imshow(shown, aspect="auto", cmap="RdBu", extent=extent, vmin=-3, vmax=3)
-    middle.set_title("features learned from the segments of others", loc="left")
-    for row, ends in enumerate((truth.change_points, model.predict_change_points([X])[0])):
-        starts = np.append(0, ends[:-1])
-        for k, (start, end) in enumerate(zip(starts, ends)):
-            bottom.barh(-row, end - start, left=start, color=f"C{k % 10}", edgecolor="w", lw=0.5)
-    bottom.set_yticks([0, -1], ["true", "found"])
-    bottom.set_title("segments", loc="left")
-    bottom.set_xlabel("windows" if n_samples > 1 else "samples")
-    for axes in (top, middle):
-        axes.set_yticks([])
+    top.set_yticks([])
+    strips = {"true": truth.change_points, "found": model.predict_change_points([X])[0]}
+    unit, title = "windows" if n_samples > 1 else "samples", "features learned from others"
+    plot_segmentation(strips, Z, unit=unit, ax=bottom, title=title)
     return figure

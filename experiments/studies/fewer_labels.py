@@ -51,7 +51,6 @@ from metriclearn import PartialPartition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import number
 
-Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 _PROTOCOL = (
     "In each draw, a part of every training and validation sequence is labeled; test sequences are "
     "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
@@ -66,39 +65,44 @@ _UNIT = " min"
 _TRIES = 1000
 
 
-@dataclass(frozen=True)
-class Stretches:
-    """Sequences with one labeled stretch each."""
+@dataclass(frozen=True, eq=False, repr=False)
+class LabeledStretches(LabeledSequences):
+    """Labeled stretches, one of each recording, as recordings of their own.
 
-    data: LabeledSequences
-    places: list[slice]
+    ``whole`` has the whole recordings, where rows that are not labeled have the label −1.
+    """
+
+    whole: LabeledSequences = field(kw_only=True)
 
     @classmethod
-    def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
-        """Draw one stretch of every sequence, a given fraction of its length.
+    def of(cls, data: LabeledSequences, places: Mapping[int, slice]) -> Self:
+        """Take stretches of some recordings. ``places`` maps the index of a recording to the rows
+        of its stretch."""
+        labels = []
+        for i, place in places.items():
+            known = np.full(len(data.labels[i]), -1, dtype=object)
+            known[place] = data.labels[i][place]
+            labels.append(known)
+        whole, found = replace(data.select(list(places)), labels=labels), cut(data, places)
+        names = [one.name for one in fields(LabeledSequences)]
+        return cls(**{name: getattr(found, name) for name in names}, whole=whole)
 
-        With the same ``random_state``, a larger ``fraction`` extends the stretch of a smaller
-        fraction.
-        """
-        rng = np.random.default_rng(random_state)
-        places = []
-        for full in data.labels:
-            size = max(2, round(fraction * len(full)))
-            start = int(rng.random() * (len(full) - size + 1))
-            places.append(slice(start, start + size))
-        return cls(data, places)
+    def select(self, indices: ArrayLike) -> Self:
+        return replace(super().select(indices), whole=self.whole.select(indices))
 
-    def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
-        """Return the sequences and labels for training. A method that gets the number of segments
-        (``told``) is trained on the labeled stretches. All other methods are trained on whole
-        sequences, with −1 for unlabeled samples."""
-        stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
-        if told:
-            return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
-        labels = [np.full(len(y), -1) for y in self.data.labels]
-        for known, place, stretch in zip(labels, self.places, stretches):
-            known[place] = stretch
-        return self.data.sequences, labels
+
+def stretch_of_each(data: LabeledSequences, fraction: float, random_state: int) -> LabeledStretches:
+    """Draw one stretch of every sequence, a given fraction of its length.
+
+    With the same ``random_state``, a larger ``fraction`` extends the stretch of a smaller fraction.
+    """
+    rng = np.random.default_rng(random_state)
+    places = {}
+    for i, full in enumerate(data.labels):
+        size = max(2, round(fraction * len(full)))
+        start = int(rng.random() * (len(full) - size + 1))
+        places[i] = slice(start, start + size)
+    return LabeledStretches.of(data, places)
 
 
 class Figure1(Comparison):
@@ -118,27 +122,31 @@ class Figure1(Comparison):
 
     def _case(self, seed: int, fraction: float) -> Case:
         train, validation, test = synthetic_sequences(self.config, seed, feature_seed=seed)
-        part, test = Stretches.draw(train, fraction, seed), replace(test, name=f"draw {seed}")
-        folds = [(part, Stretches.draw(validation, fraction, seed + 1))]
+        part, test = stretch_of_each(train, fraction, seed), replace(test, name=f"draw {seed}")
+        folds = [(part, stretch_of_each(validation, fraction, seed + 1))]
         column = f"{100 * fraction:g} % labeled"
         return Case(f"seed {seed}, {column}", part, test, folds, column=column)
 
     def units(self, data: Any) -> Sequence[str]:
         """Return a single unit, because the sequences of a draw share the relevant features."""
-        return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
+        return ["validation" if isinstance(data, LabeledStretches) else data.name]
 
     def columns(self, method: Method) -> Sequence[str]:
         return ("given",) if method.options["told"] else ("estimated",)
 
-    def fit(self, estimator: Any, data: Stretches, method: Method) -> Any:
-        return estimator.fit(*data.training(method.options["told"]))
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
+        """Fit a method that is told the number of segments to the labeled stretches, and all other
+        methods to whole sequences."""
+        part = data if method.options["told"] else data.whole
+        return estimator.fit(part.sequences, part.labels)
 
-    def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
+    def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
         """Compute the loss on the labeled parts of the validation sequences.
 
         A method that is given the number of segments gets the number in the labels of each stretch.
         """
-        loss = -model.score(*held_out.training(method.options["told"]))
+        part = held_out if method.options["told"] else held_out.whole
+        loss = -model.score(part.sequences, part.labels)
         return {column: {None: np.array([loss])} for column in self.columns(method)}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
@@ -151,32 +159,21 @@ class Figure1(Comparison):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         tables = tables_and_rows(self, outcomes)
-        curves = _curves(tables["rows"], [method.name for method in self.methods()])
-        drawn = {"Loss by labeled part": (partial(plot_information, curves), 1.3)}
-        artifacts = Artifacts(figures=drawn)
-        return Story(_PROTOCOL, artifacts, tables)
+        drawn = {"Loss by labeled part": (partial(plot_information, tables), 1.3)}
+        return Story(_PROTOCOL, Artifacts(figures=drawn), tables)
 
 
-def draw_figure1(results: Mapping[str, Any]) -> Figure:
-    """Draw the figure from results.json."""
+def plot_information(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+    """Plot the loss against the labeled percentage of every sequence, ours first."""
     names = dict.fromkeys(row["method"] for row in results["rows"])
-    return plot_information(_curves(results["rows"], sorted(names, key=lambda name: name != OURS)))
-
-
-def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
-    """Return the curve of every method: labeled fractions, mean losses and standard errors."""
-    return {name: curve_of(rows, name) for name in names}
-
-
-def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
-    """Plot the loss against the labeled fraction. The first method is ours."""
+    order = sorted(names, key=lambda name: name != OURS)
+    curves = {name: curve_of(results["rows"], name) for name in order}
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels, the learned metric has a loss of {number(first)}. The best other "
     message += (
         f"method has {number(min(others))}, although most others get the true number of segments"
     )
-    percent = {name: (100 * x, mean, error) for name, (x, mean, error) in curves.items()}
-    panel = Panel("", "labeled part (%)", "test loss ‖M − N‖²", percent)
+    panel = Panel("", "labeled part (%)", "test loss ‖M − N‖²", curves)
     return plot_curves([panel], message, ax)
 
 
@@ -241,19 +238,6 @@ def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
     return np.array(found), np.array(known)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LabeledMinutes(LabeledSequences):
-    """Labeled stretches, one of each recording, as recordings of their own.
-
-    ``whole`` has the whole recordings, where rows that are not labeled have the label −1.
-    """
-
-    whole: LabeledSequences = field(kw_only=True)
-
-    def select(self, indices: ArrayLike) -> Self:
-        return replace(super().select(indices), whole=self.whole.select(indices))
-
-
 def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -> Iterator[Case]:
     """Yield a copy of the case for every number of minutes and every draw.
 
@@ -279,7 +263,7 @@ def minutes_cases(case: Case, few: Mapping[str, Any], n_folds: int, seed: int) -
 
 def drawn(
     data: LabeledSequences, minutes: int, rows: int, seed: int, picked: bool = False
-) -> LabeledMinutes:
+) -> LabeledStretches:
     """Draw stretches of equal length at random, each from a different recording.
 
     There are two stretches or more, from different groups if there are enough groups, and of at
@@ -306,20 +290,10 @@ def drawn(
             seen[data.groups[i]] += 1
         chosen = sorted(np.array(order)[np.argsort(turns, kind="stable")[:count]].tolist())
         places = {i: _stretch(data.change_points[i], length, random, picked) for i in chosen}
-        found = cut(data, places)
+        found = LabeledStretches.of(data, places)
         if any(len(ends) > 1 for ends in found.change_points):
-            break
-    else:
-        raise ValueError(f"{data.name} has no {count} stretches of {length} rows with boundaries")
-    labels = []
-    for i, place in places.items():
-        known = np.full(len(data.labels[i]), -1, dtype=object)
-        known[place] = data.labels[i][place]
-        labels.append(known)
-    whole = replace(data.select(chosen), labels=labels)
-    return LabeledMinutes(
-        **{one.name: getattr(found, one.name) for one in fields(found)}, whole=whole
-    )
+            return found
+    raise ValueError(f"{data.name} has no {count} stretches of {length} rows with boundaries")
 
 
 def _stretch(ends: NDArray, length: int, random: np.random.RandomState, picked: bool) -> slice:
@@ -338,8 +312,6 @@ def draw_minutes(results: Mapping[str, Any]) -> Figure:
         rows = [r for r in results["rows"] if (r["table"], r["measure"]) == (name, MEASURE)]
         curves = {}
         for method in _SHOWN:
-            mine = [row for row in rows if row["method"] == method]
-            minutes = [float(row["column"].removesuffix(_UNIT)) for row in mine]
-            curves[method] = minutes, [row["mean"] for row in mine], None
+            curves[method] = *curve_of(rows, method, _UNIT)[:2], None
         parts.append(Panel(name, "labeled minutes", "‖M − N‖²", curves, log=True))
     return plot_curves(parts, "A few labeled minutes")

@@ -10,7 +10,7 @@ metric with a penalty tuned on all labels, and end at the metric learned from al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -101,6 +101,23 @@ class Folder:
         return sum(map(len, self.data.sequences)) / self.rate
 
 
+def asked(
+    arrays: list[NDArray], known: list[NDArray], fraction: float, length: int, **options: Any
+) -> Iterator[tuple[int, slice]]:
+    """Yield stretches, as an index of a recording and its samples, until a fraction is labeled.
+
+    After each of them the caller writes its labels into ``known``, where −1 means unlabeled. The
+    options are those of :func:`metriclearn.suggest`.
+    """
+    missing, some = fraction * sum(map(len, arrays)), None
+    while some != []:  # short gaps count for less than a stretch
+        left = missing - sum(np.count_nonzero(labels >= 0) for labels in known)
+        if left <= 0:
+            break
+        some = suggest(arrays, known, length=length, n=int(np.ceil(left / length)), **options)
+        yield from ((i, slice(start, stop)) for i, start, stop, _ in some)
+
+
 @dataclass(eq=False)
 class Annotator(BaseEstimator):
     """Simulates an annotator, who labels stretches until given fractions of a folder are labeled.
@@ -136,20 +153,12 @@ class Annotator(BaseEstimator):
         arrays = [folder.data.sequences[i] for i in order]
         truths = [Partition.from_runs(folder.data.labels[i]).labels for i in order]
         known = [np.full(len(truth), -1) for truth in truths]
-        total, learner, self.learners_ = sum(map(len, truths)), None, []
+        learner, self.learners_ = None, []
+        options: dict[str, Any] = {"length": folder.length, "strategy": self.strategy}
         for fraction in self.fractions:
-            options: dict[str, Any] = {"learner": learner, "random_state": random}
-            asked = None
-            while asked != []:  # short gaps count for less than a stretch
-                missing = fraction * total - sum(np.count_nonzero(y >= 0) for y in known)
-                if missing <= 0:
-                    break
-                options["n"] = int(np.ceil(missing / folder.length))
-                asked = suggest(
-                    arrays, known, length=folder.length, strategy=self.strategy, **options
-                )
-                for i, start, stop, _ in asked:
-                    known[i][start:stop] = self._answer(truths[i][start:stop], random)
+            options |= {"learner": learner, "random_state": random}
+            for i, part in asked(arrays, known, fraction, **options):
+                known[i][part] = self._answer(truths[i][part], random)
             usual = folder.whole if fraction == 1.0 and folder.whole else folder.learner
             learner = clone(usual if self.learner is None else self.learner)
             pieces, partitions = labeled_stretches(arrays, known)
@@ -268,7 +277,7 @@ def _column(fraction: float) -> str:
     return f"{100 * fraction:g} % labeled"
 
 
-def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
+def reach(table: str, seconds: float, rows: Sequence[Row], percent: float = 25.0) -> dict[str, Any]:
     """Compute how much of the gain of all labels our method has with a fraction of them, in %.
 
     The gain is the loss of the Euclidean metric minus the loss with all labels. The result also
@@ -282,25 +291,29 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     seconds : float
         Length of all training recordings.
     rows : rows of the table
-    part : float
-        The result is for the largest labeled fraction that does not exceed ``part``.
+    percent : float
+        The result is for the largest labeled part that does not exceed this percentage.
     """
+    second = seconds / 100  # of one percent
     (parts, ours), (all_parts, chance) = curve_of(rows, OURS)[:2], curve_of(rows, RANDOM)[:2]
     start, end = (curve_of(rows, name)[1, 0] for name in (START, END))
-    place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
+    place = int(np.flatnonzero(parts <= max(percent, parts[0]))[-1])
     there = float(chance[all_parts == parts[place]][0])
     way = random_way = None  # if learning from all labels gains nothing
     if end < start:
         way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
-    facts = {"table": table, "percent": 100 * parts[place], "way": way, "random_way": random_way}
+    facts = {"table": table, "percent": parts[place], "way": way, "random_way": random_way}
     values = {(row["method"], row["column"]): np.array(row["values"]) for row in rows}
-    excess = {f"{100 * f:g}": values[OURS, _column(f)] - values[RANDOM, _column(f)] for f in parts}
+    excess = {
+        f"{p:g}": np.subtract(*(values[name, _column(p / 100)] for name in (OURS, RANDOM)))
+        for p in parts
+    }
     worse = [at for at, e in excess.items() if e.mean() > 1e-12 + (standard_error(e) or 0.0)]
     facts["worse"] = f"with {', '.join(worse)} % labeled, ours is" if worse else "ours is nowhere"
     equaled = np.flatnonzero([np.any(ours <= loss) for loss in chance])
     if len(equaled):
         needed = parts[ours <= chance[equaled[-1]]][0]
-        facts |= {"random_seconds": all_parts[equaled[-1]] * seconds, "seconds": needed * seconds}
+        facts |= {"random_seconds": all_parts[equaled[-1]] * second, "seconds": needed * second}
     return facts
 
 
@@ -317,7 +330,7 @@ def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
         rows = [row for row in results["rows"] if row["table"] == table["name"]]
         seconds = results["seconds_of"][table["name"]]
         there = [name for name in _CURVES if any(row["method"] == name for row in rows)]
-        curves = {name: curve_of(rows, name) * [[seconds], [1], [1]] for name in there}
+        curves = {name: curve_of(rows, name) * [[seconds / 100], [1], [1]] for name in there}
         flat = {name: curve_of(rows, name)[1, 0] for name in (END, START)}
         words = ("labeled seconds", "test loss ‖M − N‖²")
         parts.append(Panel(table["title"], *words, curves, flat))

@@ -2,14 +2,15 @@
 
 import pytest
 
-from experiments.benchmarks.learning_curve import RESULTS, SETTINGS, needed, sentence
+from experiments.benchmarks.learning_curve import SETTINGS, needed, sentence
+from experiments.harness.committed import COMMITTED
 from experiments.harness.results import read_results
 
 
 # Of hapt and neuroblastoma the curve shows choices of earlier runs.
 @pytest.mark.parametrize("experiment", sorted(SETTINGS.keys() - {"hapt", "neuroblastoma"}))
 def test_methods_have_the_parameters_that_the_committed_results_chose(experiment: str) -> None:
-    rows = read_results(RESULTS / f"{experiment}.json")["rows"]
+    rows = read_results(COMMITTED / f"{experiment}.json")["rows"]
     for method, setting in SETTINGS[experiment]["methods"].items():
         one = "ours/one model" if method == "ours" else method
         chosen = max((row for row in rows if row["method"] in (one, method)), key=_is_one)["choice"]

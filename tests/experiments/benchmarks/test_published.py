@@ -1,4 +1,4 @@
-"""Penalties that are chosen on other series, features of windows, and how boundaries count."""
+"""Penalties that are chosen on other series, and how boundaries count."""
 
 import json
 
@@ -14,10 +14,10 @@ from experiments.benchmarks.published import (
     left_out,
     path_of,
     turing,
-    window_features,
 )
-from experiments.benchmarks.recordings import PEERS, boundaries_f1
+from experiments.benchmarks.recordings import PEERS
 from experiments.data.generated_videos import plan
+from experiments.harness.scoring import inner_f1
 
 
 def test_the_penalty_and_the_candidate_come_from_the_other_series() -> None:
@@ -43,23 +43,13 @@ def test_a_random_penalty_has_the_answer_of_the_least_expected_error() -> None:
         assert found[spread, 0, center] == np.argmax(np.average(agreement, 1, weights))
 
 
-def test_features_of_windows_tell_a_tone_from_another() -> None:
-    t = np.arange(600)
-    Z = window_features(np.where(t < 300, np.sin(t / 2.0), np.sin(2.5 * t)), 40, 10)
-    assert Z.shape == (60, 11)
-    lowest, highest = Z[:, 3], Z[:, 7]  # bands
-    assert lowest[:26].min() > lowest[34:].max()
-    assert highest[:26].max() < highest[34:].min()
-    np.testing.assert_allclose([Z.mean(axis=0), Z.std(axis=0)], [[0] * 11, [1] * 11], atol=1e-12)
-
-
 def test_boundaries_count_within_the_margin_and_committed_cuts_are_of_planned_videos() -> None:
     true = np.array([10, 20, 30])
     for found, f1 in ([11, 22, 30], 1.0), ([11, 25], 0.5), ([30], 0.0):
-        assert boundaries_f1(true, found, 2) == f1
+        assert inner_f1(true, found, 2) == f1
     _, shots = plan(240.0, np.random.default_rng([0, 2, 1]))
     cuts = json.loads(PEERS.read_text(encoding="utf-8"))["AdaptiveDetector"]["3"]["test1"]
     ends = np.cumsum([shot.n_frames for shot in shots])
     assert ends[-1] == 1200
-    assert boundaries_f1(ends, cuts, 1) > 0.9
-    assert boundaries_f1(ends, [cut + 4 for cut in cuts], 1) < 0.1
+    assert inner_f1(ends, cuts, 1) > 0.9
+    assert inner_f1(ends, [cut + 4 for cut in cuts], 1) < 0.1

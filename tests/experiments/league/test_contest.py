@@ -70,8 +70,8 @@ def test_binary_segmentation_is_that_of_ruptures() -> None:
     X = noisy(1.5)
     model = BinarySegmentation().fit(X, [TRUTH] * 4)
     Z = model.scaler_.transform(X[0])
-    for factor in (0.3, 1.0, model.factor_):
-        model.factor_ = factor
+    for factor in (0.3, 1.0, model.option_):
+        model.option_ = factor
         peer = ruptures.Binseg(model="l2", jump=1, min_size=1).fit(Z)
         expected = peer.predict(pen=factor * 2 * np.log(91))
         assert model.predict_change_points(X[:1])[0].tolist() == expected

@@ -5,24 +5,25 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.studies.fewer_labels import Stretches, draw_figure1
+from experiments.studies.fewer_labels import plot_information, stretch_of_each
 from metriclearn.datasets import make_change_points
 from tests.experiments.command import results_of
 
 
 def test_stretches_have_the_fraction_and_grow() -> None:
     data = make_change_points(4, 120, 5, 2, (3, 4), random_state=0)
-    parts = {f: Stretches.draw(data, f, random_state=7) for f in (0.1, 0.5, 1.0)}
+    parts = {f: stretch_of_each(data, f, 7) for f in (0.1, 0.5, 1.0)}
     for fraction, part in parts.items():
-        X, labels = part.training(told=False)
-        assert X is data.sequences
-        for known, full, place in zip(labels, data.labels, part.places):
-            assert place.stop - place.start == round(120 * fraction)
-            np.testing.assert_array_equal(known[place], full[place])
-            assert np.all(np.delete(known, place) == -1)
+        for i, (known, full) in enumerate(zip(part.whole.labels, data.labels)):
+            (place,) = np.nonzero(known != -1)
+            assert np.ptp(place) + 1 == len(place) == round(120 * fraction)
+            np.testing.assert_array_equal(part.whole.sequences[i], data.sequences[i])
+            np.testing.assert_array_equal(part.sequences[i], data.sequences[i][place])
+            np.testing.assert_array_equal(known[place].astype(int), full[place])
+            np.testing.assert_array_equal(part.labels[i], full[place])
     for small, large in pairwise(parts.values()):
-        for inner, outer in zip(small.places, large.places):
-            assert outer.start <= inner.start < inner.stop <= outer.stop
+        for inner, outer in zip(small.whole.labels, large.whole.labels):
+            assert np.all(outer[inner != -1] != -1)
 
 
 def test_tiny_run(tmp_path: Path) -> None:
@@ -39,5 +40,5 @@ def test_tiny_run(tmp_path: Path) -> None:
     }
     assert all(row["units"] == ["draw 0", "draw 1"] for row in rows.values())
     assert "<figure>" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    figure = draw_figure1(results)
+    figure = plot_information(results)
     assert "With all labels, the learned metric" in " ".join(figure.get_suptitle().split())
