@@ -269,7 +269,8 @@ def names_right(group: Group, test: LabeledSequences) -> list[float]:
     right = []
     for X, labels in zip(test.sequences, test.labels):
         assert group.model is not None
-        ends = group.model.margins(X, PartialPartition(len(X)), 1).change_points
+        free = PartialPartition(len(X))
+        ends = group.model.margins(group.seen(X), X, free, 1).change_points
         names, _ = group.model.named(X, ends)
         rows = np.repeat(names, np.diff(ends, prepend=0))
         right.append(float(np.mean((rows == labels.astype(str))[labels > 0])))

@@ -276,6 +276,7 @@ class Group:
     missing: int = _FEWEST
     sizes: tuple[int, ...] = ()
     rows: list[NDArray] = field(init=False)
+    _windows: Windows | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.rows = [one.features for one in self.recordings]
@@ -350,7 +351,12 @@ class Group:
         if self.sizes == tuple(sorted(sizes)):
             return
         self.sizes, self.model = tuple(sorted(sizes)), None
-        self.rows = Windows(self.sizes).fit_transform(arrays) if sizes else arrays
+        self._windows = Windows(self.sizes).fit(arrays) if sizes else None
+        self.rows = list(map(self.seen, arrays))
+
+    def seen(self, features: NDArray) -> NDArray:
+        """Return the rows that the metric sees of a recording with these features."""
+        return features if self._windows is None else self._windows.transform([features])[0]
 
     def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, PartialPartition]]:
         """Cut out the labeled stretches with the rows around them, which their boundaries need."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import metriclearn
-from metriclearn import Segmenter, WhitenedMetricLearner, datasets, running
+from metriclearn import BundleDual, ChangePointMetricLearner, Segmenter, datasets, running
 from metriclearn.apps.label_studio.tasks import (
     Clock,
     Interface,
@@ -35,6 +35,7 @@ from metriclearn.apps.web import Guard, Refusal, answer, answered
 from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.estimators import Calibration
 from metriclearn.running import Positive, needs, optional, run_program, sentence
+from metriclearn.views import Windows
 
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
@@ -71,7 +72,7 @@ class Backend:
         Rows per second of the features of sound, and of tables without a column of times.
     learner : learner, optional
         A :class:`~metriclearn.Segmenter`, or the only member of one. The default is
-        ``WhitenedMetricLearner(retune=True)``, which learns in seconds.
+        a ``ChangePointMetricLearner`` behind ``views.Windows()``, which learns in seconds.
 
     Raises
     ------
@@ -106,7 +107,7 @@ class Backend:
                 f"{str(folder)!r} is not a folder; pass the folder of the files."
             )
         self.state = Path(state) if state is not None else self.folder / ".label_studio"
-        self.learner = WhitenedMetricLearner(retune=True) if learner is None else learner
+        self.learner = _quick() if learner is None else learner
 
     def fit(self, event: str, data: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Save the annotation of an event, and learn again from all annotations of the project.
@@ -313,6 +314,13 @@ def _labels(
         labels[first:stop] = label
         reached, before = stop, label
     return labels, np.array(starts, dtype=np.int64)
+
+
+def _quick() -> ChangePointMetricLearner:
+    """Return a learner of levels and of how much a signal moves, at several scales."""
+    return ChangePointMetricLearner(
+        view=Windows(), solver=BundleDual(tolerance=1e-2), retune=True, verbose=False
+    )
 
 
 def _predicted(one: Task, model: Segmenter, interface: Interface) -> dict[str, Any]:
