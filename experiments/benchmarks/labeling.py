@@ -40,6 +40,7 @@ from metriclearn.apps.label_page.learning import Group, compile_programs, strate
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points
+from metriclearn.problem import FrobeniusLoss
 
 BENCH = Benchmark("labeling", __doc__)
 
@@ -263,18 +264,20 @@ def frames(browser: Any, run: Run) -> Row:
     }
 
 
-def names_right(group: Group, test: LabeledSequences) -> list[float]:
+def judged(group: Group, test: LabeledSequences) -> list[tuple[float, float]]:
     """For every recording, return the fraction of its named rows to which the model gives the right
-    name."""
-    right = []
+    name, and the loss ‖M − N‖² of its segments."""
+    found = []
     for X, labels in zip(test.sequences, test.labels):
         assert group.model is not None
         free = PartialPartition(len(X))
         ends = group.model.margins(group.seen(X), X, free, 1).change_points
         names, _ = group.model.named(X, ends)
         rows = np.repeat(names, np.diff(ends, prepend=0))
-        right.append(float(np.mean((rows == labels.astype(str))[labels > 0])))
-    return right
+        right = float(np.mean((rows == labels.astype(str))[labels > 0]))
+        truth = Partition.from_runs(labels)
+        found.append((right, FrobeniusLoss().squared_norm(Partition(ends=ends), truth)))
+    return found
 
 
 def labeled(
@@ -283,10 +286,9 @@ def labeled(
     shares: tuple[float, ...],
     seed: int,
     page: bool,
-) -> list[list[float]]:
+) -> list[list[tuple[float, float]]]:
     """Label more and more stretches, which the page suggests or which are drawn at random. Whenever
-    the labels reach one of ``shares``, measure in every test recording the fraction of names that
-    are right."""
+    the labels reach one of ``shares``, judge the model in every test recording."""
     group, said = (
         Group(recordings_of(train, _ROWS), patience=_PATIENCE),
         dict[str, list[Annotation]](),
@@ -299,7 +301,7 @@ def labeled(
             "learner": group.model and group.model.learner,
             "random_state": random,
         }
-        for i, part in asked(list(train.sequences), known, share, _LENGTH, **options):
+        for i, part in asked(group.rows, known, share, _LENGTH, **options):
             labels, given = train.labels[i], said.setdefault(train.names[i], [])
             runs = np.cumsum(np.append(0, np.diff(labels[part]) != 0))
             known[i][part] = 1000 * part.start + runs
@@ -307,20 +309,20 @@ def labeled(
         everything = group.given({name: sorted(many) for name, many in said.items()})
         group.learn(everything)
         group.validate(everything)
-        results.append(names_right(group, test))
+        results.append(judged(group, test))
     return results
 
 
 @BENCH.table(
-    "Names right on recordings without labels, HAPT",
+    "Recordings without labels, HAPT",
     (True, False),
     f"Six test users; means over {_SEEDS} orders. A name is right or wrong for every half second "
     "that has one.",
     part="names",
 )
 def names(page: bool, run: Run) -> Iterator[Row]:
-    """Yield for each fraction of labels the fraction of names that are right, with its standard
-    error over users."""
+    """Yield for each fraction of labels the fraction of names that are right and the loss of the
+    segments, with their standard errors over users."""
     window = 100 if run.tiny else 25
     data = load_dataset(
         "hapt", window=window, features="basic", unlabeled="keep", labels="activities"
@@ -328,14 +330,17 @@ def names(page: bool, run: Run) -> Iterator[Row]:
     train, test = held_out(0, data, 6)
     seeds, shares = range(1 if run.tiny else _SEEDS), _SHARES[-1:] if run.tiny else _SHARES
     values = np.mean([labeled(train, test, shares, seed, page) for seed in seeds], axis=0)
-    for share, right in zip(shares, values):
-        users = np.unique(test.groups)
-        of_users = np.array([right[np.array(test.groups) == user].mean() for user in users])
+    groups = np.array(test.groups)
+    for share, found in zip(shares, values):
+        users = np.array([found[groups == user].mean(axis=0) for user in np.unique(groups)])
+        right, loss = users.T
         yield {
             "stretches": "as suggested" if page else "at random",
             "share of labels": share,
-            "names right": of_users.mean(),
-            "standard error over users": standard_error(of_users),
+            "names right": right.mean(),
+            "± names": standard_error(right),
+            "‖M − N‖²": loss.mean(),
+            "± loss": standard_error(loss),
         }
 
 
