@@ -83,8 +83,7 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
         assert followed == [(end, label) for _, end, label in found]
 
 
-@pytest.mark.parametrize("n_recordings", [1, 3])
-@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.parametrize(("n_recordings", "labeled"), [(1, True), (3, True), (1, False)])
 @pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
 def test_boundaries_beside_unlabeled_time_are_learned(
     tmp_path: Path, n_recordings: int, labeled: bool
@@ -256,6 +255,10 @@ def test_fit_learns_the_boundaries_that_are_annotated(
         project.change(0, given)
         tables = page_settings(folder, "segments.csv", None).segments
         assert tables is not None
+        kinds = {name: {o.kind for o in one} for name, one in given.items()}
+        labeled = any("segment" in some for some in kinds.values())
+        wanted = {"change", "segment" if labeled else "no change"}
+        assert set(tables) == {name for name, some in kinds.items() if some & wanted}
     else:
         tables = {}
         for name, one in given.items():
