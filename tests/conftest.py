@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -31,10 +32,20 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.freeze()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # workers take files in the order below
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse ids with addresses of objects, which differ between processes."""
+    """Refuse ids with addresses of objects, which differ between processes.
+
+    Files of long stories come first, so that no worker is alone with one of them at the end.
+    """
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"Give this test an explicit id: {changing[0]}.")
+    counts = Counter(item.path for item in items)
+    stories = {path for path in counts if {"apps", "experiments"} & set(path.parts)}
+    items.sort(key=lambda item: (item.path not in stories, -counts[item.path]))
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 from metriclearn.apps.console.commands import main
 
-# Children are copies of a process that has imported these files and nothing else.
+# Children are copies of a process that has imported these files, with compiled programs.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__, "tests.training", "metriclearn.apps.label_page.server"])
+PROCESSES.set_forkserver_preload([__name__, "tests.loaded"])
 
 
 def _start(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -119,19 +119,15 @@ def test_code_of_the_page_of_gaps_finds_the_changes_in_the_frame_s_time() -> Non
     assert -0.01 < names["fill"] < names["out"] < 0.0
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_local_link_leads_to_a_file(document: str) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)", text_of(document))
-    local = [link for link in links if "://" not in link]
-    folder = (ROOT / document).parent
-    assert [link for link in local if not (folder / link).exists()] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_module_that_is_run_exists(document: str) -> None:
-    modules = re.findall(r"python -m (experiments[\w.]*)", text_of(document))
-    missing = [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").exists()]
-    assert missing == []
+def test_every_local_link_leads_to_a_file_and_every_module_that_is_run_exists() -> None:
+    for document in DOCUMENTS:
+        text, folder = text_of(document), (ROOT / document).parent
+        links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
+        missing = [link for link in links if not (folder / link).exists()]
+        modules = re.findall(r"python -m (experiments[\w.]*)", text)
+        files = [f"{name.replace('.', '/')}.py" for name in modules]
+        missing += [file for file in files if not (ROOT / file).exists()]
+        assert missing == [], f"{document} names {missing}"
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

@@ -29,6 +29,7 @@ PACKAGES = [
 ]
 # a source of the idea: an equation, algorithm or section of the paper, or a year
 SOURCE = re.compile(r"Eqs?\. ?\(|Algorithm \d|[Ss]ection \d|\b(?:19|20)\d\d\b")
+ARRAY = re.compile(r"\b(array|matrix)\b")
 SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 
 
@@ -116,51 +117,45 @@ def test_reference_names_every_public_name_once() -> None:
     assert not wrong, f"docs/reference.rst lists these names so many times: {wrong}"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_lists_every_parameter(name: str) -> None:
-    found = sections(name)
-    listed = entries(found.get("Parameters", "")) | entries(found.get("Attributes", ""))
-    missing = [key for key in parameters(name) if not listed.get(key, "").strip()]
-    assert missing == [], f"{name} does not describe {missing}"
+def test_pages_list_every_parameter() -> None:
+    for name in PAGES:
+        found = sections(name)
+        listed = entries(found.get("Parameters", "")) | entries(found.get("Attributes", ""))
+        missing = [key for key in parameters(name) if not listed.get(key, "").strip()]
+        assert missing == [], f"{name} does not describe {missing}"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_lists_the_shape_of_every_array(name: str) -> None:
-    found = sections(name)
-    listed = [entry for part in ("Parameters", "Attributes") for entry in
-            entries(found.get(part, "")).items()]  # fmt: skip
-    listed += [("Returns", text) for text in [found.get("Returns", "")] if text]
-    arrays = [(key, text) for key, text in listed if re.search(r"\b(array|matrix)\b", text + key)]
-    missing = [key for key, text in arrays if "(" not in text and "see" not in text]
-    assert missing == [], f"{name} needs the shapes of {missing}"
+def test_pages_list_the_shape_of_every_array() -> None:
+    for name in PAGES:
+        found = sections(name)
+        listed = [("Returns", found.get("Returns", ""))]
+        for part in ("Parameters", "Attributes"):
+            listed += entries(found.get(part, "")).items()
+        arrays = [(key, text) for key, text in listed if ARRAY.search(text + key)]
+        missing = [key for key, text in arrays if "(" not in text and "see" not in text]
+        assert missing == [], f"{name} needs the shapes of {missing}"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_page_of_a_function_describes_its_result(name: str) -> None:
-    nothing = inspect.signature(PAGES[name]).return_annotation in (None, "None")
-    assert nothing or sections(name).get("Returns", "").strip(), f"{name} needs Returns"
+def test_pages_of_functions_describe_their_results() -> None:
+    for name in FUNCTIONS:
+        nothing = inspect.signature(PAGES[name]).return_annotation in (None, "None")
+        assert nothing or sections(name).get("Returns", "").strip(), f"{name} needs Returns"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_lists_errors(name: str) -> None:
-    """Every page with parameters lists errors; tests/adversarial checks that they are complete."""
-    if parameters(name) and not is_returned(PAGES[name]):
-        listed = re.search(r"^\w*(Error|Exception).*\n +\S", sections(name).get("Raises", ""))
-        assert listed, f"{name} needs a section Raises with an error, and when it is raised"
+def test_pages_list_errors_a_source_and_an_example() -> None:
+    """A page cites a publication, or links to a page that does.
 
-
-@pytest.mark.parametrize("name", PAGES)
-def test_page_names_a_source(name: str) -> None:
-    """A page cites a publication, or links to a page that does."""
-    found = sections(name)
-    cited = {"References", "See Also"} & found.keys() or SOURCE.search(found[""])
-    assert cited, f"{name} needs a section References or See Also"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_page_has_an_example_or_a_link_to_one(name: str) -> None:
-    shown = ">>>" in sections(name).get("Examples", "") or name.rpartition(".")[2] in GALLERY
-    assert shown, f"{name} needs a section Examples, or an example in docs/gallery"
+    Every page with parameters lists errors; tests/adversarial checks that they are complete.
+    """
+    for name in PAGES:
+        found = sections(name)
+        if parameters(name) and not is_returned(PAGES[name]):
+            listed = re.search(r"^\w*(Error|Exception).*\n +\S", found.get("Raises", ""))
+            assert listed, f"{name} needs a section Raises with an error, and when it is raised"
+        cited = {"References", "See Also"} & found.keys() or SOURCE.search(found[""])
+        assert cited, f"{name} needs a section References or See Also"
+        shown = ">>>" in found.get("Examples", "") or name.rpartition(".")[2] in GALLERY
+        assert shown, f"{name} needs a section Examples, or an example in docs/gallery"
 
 
 def test_release_has_one_version() -> None:

@@ -292,8 +292,6 @@ IMAGES = images()[0]
         (IMAGES, last_mask(DISK * 0 - 1), "cover no sample of data set 2"),
         (IMAGES, last_mask(DISK * np.nan), "labels of data set 2.*NaN"),
         (IMAGES, last_mask(np.arange(2000).reshape(40, 50)), "99 nodes and 2000 labels"),
-        (IMAGES, [DISK] * 2, r"3 data set\(s\) and 2 labeling"),
-        (IMAGES, 3, "one labeling per data set, got 3 data set.s. and a int"),
         ([FLAT[..., 0]], [DISK], r"label to every row; a gray image needs three channels\.$"),
         ([np.eye(4)], [[0, 1]], r"shape \(4,\)"),
     ],

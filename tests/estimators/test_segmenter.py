@@ -350,7 +350,7 @@ def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
     )
     for labels, multiples in ((y, {0.5, 1.0, 2.0}), (np.where(np.arange(320) < 280, y, -1), {1.0})):
         with pytest.warns(UserWarning, match="labels of one group"):
-            fitted = ml.Segmenter(METRICS, n_folds=3, verbose=False).fit([X], [labels])
+            fitted = ml.Segmenter(TunedSegmenter(), n_folds=3, verbose=False).fit([X], [labels])
         assert {one.rule.multiple for one in fitted.cross_fit_.candidates} == multiples
 
 

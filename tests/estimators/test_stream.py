@@ -335,21 +335,3 @@ def test_rows_of_all_kinds(learner) -> None:
             method()
     with pytest.raises(ValueError, match="needs a sample before finish"):
         learner.stream().finish()
-
-
-@pytest.mark.filterwarnings("ignore:.*decided by max_delay")
-@pytest.mark.parametrize("kind", ["plain", "named", "max_delay"])
-def test_saved_and_loaded(kind, tmp_path) -> None:
-    """A stream that is saved and loaded after every chunk returns the same."""
-    rng = np.random.default_rng(5)
-    segmenter = segmenter_of(rng, 3, 2, 6.0, names=3 if kind == "named" else 0)
-    X = signal_of(rng, 700, 3, 0)
-    limit = 40 if kind == "max_delay" else None
-    chunks = np.array_split(X, 23)
-    whole = streamed(segmenter.stream(limit), chunks)
-    stream, ends = segmenter.stream(limit), []
-    for chunk in chunks:
-        stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
-        ends += stream.push(chunk).ends.tolist()
-    assert stream.exact_ == (limit is None)
-    assert [*ends, *stream.finish().ends] == whole[0]

@@ -11,8 +11,7 @@ from tests.apps.serving import needs_label
 from tests.processes import PROCESSES, run_console
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[..., tuple[Any, str]]]:
+def servers() -> Iterator[Callable[..., tuple[Any, str]]]:
     """Start the server of a folder; returns its process and the address it prints."""
     needs_label()
     started = []
@@ -32,6 +31,10 @@ def serve() -> Iterator[Callable[..., tuple[Any, str]]]:
         process.kill()
         process.join()
         output.close()
+
+
+serve = pytest.fixture(servers, name="serve")
+serve_all = pytest.fixture(servers, scope="module", name="serve_all")
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from tests.apps.serving import needs_label
 from tests.budget import examples
 from tests.exhaustive import all_segmentations
 
-RATE, SECONDS = 10.0, 60.0
+RATE, SECONDS = 5.0, 60.0
 # The first column changes at every boundary, the second one where the label changes.
 NAMES = ["one", "two", "three", "four", "five", "six"]
 ENDS, LABELS = [7.0, 13.0, 22.0, 28.0, 37.0, 45.0, 52.0, 60.0], "aabbaabb"
@@ -74,7 +74,7 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
     write_table(new, 3)
     assert main(["segment", str(new), "--model", str(model)]) == 0
     (found,) = read_segments(tmp_path / "new.segments.csv").values()
-    np.testing.assert_allclose([end for _, end, _ in found], ENDS, atol=0.11)
+    np.testing.assert_allclose([end for _, end, _ in found], ENDS, atol=0.21)
     assert "".join(label for *_, label in found) == LABELS
     assert any(a[2] == b[2] for a, b in pairwise(found))
     if options:  # as a stream
@@ -83,8 +83,7 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
         assert followed == [(end, label) for _, end, label in found]
 
 
-@pytest.mark.parametrize("n_recordings", [1, 3])
-@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.parametrize(("n_recordings", "labeled"), [(1, True), (3, True), (1, False)])
 @pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
 def test_boundaries_beside_unlabeled_time_are_learned(
     tmp_path: Path, n_recordings: int, labeled: bool
@@ -114,8 +113,8 @@ def test_boundaries_beside_unlabeled_time_are_learned(
         ]
     else:
         ends = np.array([end for _, end, _ in found])
-        assert all(np.min(np.abs(ends - end)) < 0.11 for end in ENDS)
-        assert len(found) < 60  # there may be more between changes, but not at most rows
+        assert all(np.min(np.abs(ends - end)) < 0.21 for end in ENDS)
+        assert len(found) < 30  # there may be more between changes, but not at most rows
 
 
 def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path) -> None:
@@ -126,23 +125,23 @@ def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path)
     for seed, path in enumerate([folder / "one.csv", folder / "two.csv", new]):
         write_table(path, seed)
         rows = [line.rstrip() for line in path.read_text().splitlines()[1:]]
-        lines = [f"{i / RATE + (100 if i >= 250 else 0):.1f},{row}" for i, row in enumerate(rows)]
-        lines[100:100] = [lines[99]] * 7
+        lines = [f"{i / RATE + (100 if i >= 125 else 0):.1f},{row}" for i, row in enumerate(rows)]
+        lines[50:50] = [lines[49]] * 7
         path.write_text("\n".join(["t,x,y,z", *lines]))
     with pytest.warns(UserWarning, match="The page leaves holes out, also from the seconds"):
         page = open_page(folder, time="t", duplicates="first")
-    assert [len(one.features) for one in page.recordings.values()] == [600, 600]
+    assert [len(one.features) for one in page.recordings.values()] == [300, 300]
     given = {name: read_annotations(annotations(8), SECONDS) for name in ("one", "two")}
     page.project.change(0, given)
     again = open_page(folder)  # as before
-    assert [(len(o.features), o.rate) for o in again.recordings.values()] == [(600, RATE)] * 2
+    assert [(len(o.features), o.rate) for o in again.recordings.values()] == [(300, RATE)] * 2
 
     model = tmp_path / "a.model"
     assert main(["fit", str(folder), "--out", str(model), "--quick"]) == 0
     assert main(["segment", str(new), "--model", str(model), "--duplicates", "first"]) == 0
     (found,) = read_segments(tmp_path / "new.segments.csv").values()
     ends = [end + (100 if end > 25 else 0) for end in ENDS]
-    np.testing.assert_allclose([end for _, end, _ in found], ends, atol=0.11)
+    np.testing.assert_allclose([end for _, end, _ in found], ends, atol=0.21)
     assert "".join(label for *_, label in found) == LABELS
 
 
@@ -158,8 +157,8 @@ def test_a_data_set_keeps_these_boundaries_where_it_is_cut(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match=r"between samples of label 'b' \(2\) are left out"):
         data.without("b")
     data = data.without("unknown")
-    assert [ends.tolist() for ends in data.change_points] == [[70, 130, 220, 280], [80, 150, 230]]
-    assert data.select([1]).starts[0].tolist() == [150]
+    assert [ends.tolist() for ends in data.change_points] == [[35, 65, 110, 140], [40, 75, 115]]
+    assert data.select([1]).starts[0].tolist() == [75]
     with pytest.raises(ValueError, match=r"needs starts inside of sequence 'one', from 1 to 229"):
         ml.datasets.of_parts(
             "d", {"one": (np.zeros((230, 1)), np.zeros(230), np.array([230]))}, "x"
@@ -256,6 +255,10 @@ def test_fit_learns_the_boundaries_that_are_annotated(
         project.change(0, given)
         tables = page_settings(folder, "segments.csv", None).segments
         assert tables is not None
+        kinds = {name: {o.kind for o in one} for name, one in given.items()}
+        labeled = any("segment" in some for some in kinds.values())
+        wanted = {"change", "segment" if labeled else "no change"}
+        assert set(tables) == {name for name, some in kinds.items() if some & wanted}
     else:
         tables = {}
         for name, one in given.items():

@@ -54,19 +54,20 @@ def contrast(one: str, other: str, eyes: str) -> float:
     return max(bright) / min(bright)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Thirty tables, of which one is labeled."""
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, serve_all: Any) -> tuple[str, Path]:
+    """Address and folder of thirty tables, of which one is labeled."""
+    folder = tmp_path_factory.mktemp("looks")
     for name in (FIRST, *(f"{k:02d}" for k in range(2, 31))):
-        write_table(tmp_path / f"{name}.csv", [6.0, 11.0], "x,y")
-    write_labels(tmp_path, **{FIRST: segments([6.0, 11.0])[:3]})
-    return tmp_path
+        write_table(folder / f"{name}.csv", [6.0, 11.0], "x,y")
+    write_labels(folder, **{FIRST: segments([6.0, 11.0])[:3]})
+    return serve_all(folder)[1], folder
 
 
-@pytest.fixture(params=itertools.product((1280, 360), ("light", "dark")), ids=str)
-def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
-    _, address = serve(folder)
-    with opened(browser, address, folder, *request.param) as page:
+@pytest.fixture(scope="module", params=itertools.product((1280, 360), ("light", "dark")), ids=str)
+def page(browser: Any, served: tuple[str, Path], request: Any) -> Iterator[Page]:
+    """Tests look at it, and change nothing."""
+    with opened(browser, *served, *request.param) as page:
         yield page
 
 
