@@ -56,6 +56,7 @@ _LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _WIDTHS = 32, 8, 2  # a window reaches so many parts of the usual segment to each side
 _MOST_NUMBERS = 20_000_000  # in the rows with windows; of more, windows have one width
+_MOST_CHANGES = 8  # in a piece on which the penalty is tuned
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
 
@@ -358,21 +359,30 @@ class Group:
         """Return the rows that the metric sees of a recording with these features."""
         return features if self._windows is None else self._windows.transform([features])[0]
 
-    def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, PartialPartition]]:
-        """Cut out the labeled stretches with the rows around them, which their boundaries need."""
+    def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, Any]]:
+        """Cut out the labeled stretches with the rows around them, which their boundaries need.
+
+        A piece has few changes, because the time to tune on it grows with their square.
+        """
         context = max(_CONTEXT, 4 * max(self.sizes, default=0))
         pieces = []
         for X, partial in zip(self.rows, labels):
             spans: list[list[int]] = []
-            for first, ends in partial.pieces.stretches:
+            n_changes, reached = 0, 0
+            for first, ends in chain(*starmap(_divided, partial.pieces.stretches)):
                 start, stop = max(0, first - context), min(len(X), int(ends[-1]) + context)
                 if ends[-1] - first <= 2:
                     continue
-                if spans and start <= spans[-1][1]:
+                n_changes += len(ends) - 1
+                if spans and start <= spans[-1][1] and n_changes <= _MOST_CHANGES:
                     spans[-1][1] = stop
                 else:
+                    if spans and start < spans[-1][1]:
+                        spans[-1][1] = start = (reached + first) // 2
                     spans.append([start, stop])
-            pieces += [(X[a:b], partial.within(a, b)) for a, b in spans]
+                    n_changes = len(ends) - 1
+                reached = int(ends[-1])
+            pieces += [(X[a:b], _cut(partial, a, b)) for a, b in spans]
         return _some(pieces, [len(X) for X, _ in pieces])
 
     def segment(self, given: Given) -> list[BoundaryMargins]:
@@ -444,17 +454,10 @@ class Group:
 
     def _labels_of(self, stretches: Sequence[Stretch]) -> list[PartialPartition]:
         """Return partial labels of every recording that know these stretches only."""
-        changes: list[list[int]] = [[] for _ in self.rows]
-        regions: list[list[Region]] = [[] for _ in self.rows]
+        known: list[list[tuple[int, NDArray]]] = [[] for _ in self.rows]
         for i, rows, truth in stretches:
-            ends = rows.start + truth.change_points
-            changes[i] += ends[:-1].tolist()
-            spans = pairwise([rows.start, *ends.tolist()])
-            regions[i] += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 1]
-        return [
-            PartialPartition(len(X), change_points=some, regions=kept)
-            for X, some, kept in zip(self.rows, changes, regions)
-        ]
+            known[i].append((rows.start, rows.start + truth.change_points))
+        return [_known(len(X), some) for X, some in zip(self.rows, known)]
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
         """Learn names from all labeled rows outside of the given stretches."""
@@ -500,6 +503,36 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
     return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
 
 
+def _known(
+    n_rows: int, stretches: Sequence[tuple[int, NDArray]], regions: Sequence[Region] = ()
+) -> PartialPartition:
+    """Return partial labels of completely labeled stretches and other regions."""
+    changes, every = list[int](), [*regions]
+    for start, ends in stretches:
+        changes += ends[:-1].tolist()
+        spans = pairwise([start, *ends.tolist()])
+        every += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 1]
+    return PartialPartition(n_rows, change_points=changes, regions=every)
+
+
+def _cut(labels: PartialPartition, start: int, stop: int) -> Partition | PartialPartition:
+    """Return the labels from row ``start`` to ``stop``, also of segments that are cut there."""
+    stretches, regions = labels.pieces
+    inside = []
+    for one, ends in stretches:
+        first, last = max(one, start), min(int(ends[-1]), stop)
+        if last - first > 1:
+            inner = ends[(ends > first) & (ends < last)]
+            inside.append((first - start, np.append(inner, last) - start))
+    others = [
+        Region(one.start - start, one.stop - start, one.kind)
+        for one in regions
+        if start <= one.start and one.stop <= stop
+    ]
+    part = _known(stop - start, inside, others)
+    return part.segmentation() or part
+
+
 def _inner(start: int, ends: NDArray) -> tuple[int, NDArray]:
     """Leave out a single row at an end of a stretch, given by its first row and segment ends.
 
@@ -528,7 +561,7 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
 
 def _fitted(
     pieces: list[tuple[NDArray, Any]],
-    around: Sequence[tuple[NDArray, PartialPartition]] = (),
+    around: Sequence[tuple[NDArray, Any]] = (),
     patience: float = _PATIENCE,
 ) -> Any:
     """Fit a learner to the pieces, or return None if nothing can be learned from them yet.

@@ -3,7 +3,9 @@
 import sys
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -261,3 +263,23 @@ def test_segments_that_differ_in_how_much_a_signal_moves_are_learned() -> None:
     rows = group.rows
     group.learn(group.given({name: annotations[name][:-3] for name in "ab"}))
     assert group.rows is rows
+
+
+def test_learning_from_nearly_all_labels_of_a_long_recording_is_as_fast_as_from_all() -> None:
+    generator = np.random.default_rng(0)
+    n_segments, length = 90, 200
+    levels = np.repeat(generator.normal(size=(n_segments, 8)), length, axis=0)
+    X = levels + generator.normal(size=levels.shape)
+    one = Recording("r", "table", Path("x.csv"), X, [*"abcdefgh"], RATE, len(X) / RATE)
+    ends = np.arange(n_segments + 1) * length / RATE
+    seconds = []
+    for count in (n_segments, n_segments, n_segments - 2):
+        segments = [Annotation(a, b, "no change") for a, b in pairwise(ends[: count + 1].tolist())]
+        changes = [Annotation(t, t, "change") for t in ends[1:count].tolist()]
+        group = Group([one])
+        given = group.given({"r": sorted([*segments, *changes])})
+        begun = process_time()
+        group.learn(given)
+        seconds.append(process_time() - begun)
+        assert group.model is not None
+    assert seconds[2] < 4 * seconds[1] + 1.0
