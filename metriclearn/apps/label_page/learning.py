@@ -310,6 +310,7 @@ class Group:
         been predicted. If there is no model yet, prediction and learning alternate until nothing
         changes. Otherwise the current model predicts the labels, and a new metric is learned once.
         """
+        is_joint = self.model is not None and self.model.is_joint
         self._look(given)
         pieces: list[tuple[NDArray, Any]] = []
         for rows, partial in zip(self.rows, given.partial):
@@ -328,7 +329,7 @@ class Group:
             self.model = self.calibration = self.checked = None
             return
         names = Names.learn(given.names, self.recordings, given.codes)
-        self.model = Model(learner, names, bool(self.model and self.model.is_joint))
+        self.model = Model(learner, names, is_joint)
 
     def _look(self, given: Given) -> None:
         """Compute the rows that the metric sees, if windows of other sizes suit the labels.
@@ -349,11 +350,13 @@ class Group:
             numbers = sum(X.size for X in arrays)
             if (1 + 2 * len(sizes)) * numbers > _MOST_NUMBERS:
                 sizes = {max(1, round(usual / _WIDTHS[1]))}
-        if self.sizes == tuple(sorted(sizes)):
+        order = tuple(sorted(sizes))
+        if self.sizes == order:
             return
-        self.sizes, self.model = tuple(sorted(sizes)), None
-        self._windows = Windows(self.sizes).fit(arrays) if sizes else None
-        self.rows = list(map(self.seen, arrays))
+        windows = Windows(order).fit(arrays) if sizes else None
+        rows = arrays if windows is None else [windows.transform([X])[0] for X in arrays]
+        # together, so that after an error the next correction computes them again
+        self.sizes, self._windows, self.rows, self.model = order, windows, rows, None
 
     def seen(self, features: NDArray) -> NDArray:
         """Return the rows that the metric sees of a recording with these features."""
@@ -427,7 +430,7 @@ class Group:
         if self.model is None or len(stretches) < 2:
             return
         labels = np.array([*given.names, ""])  # −1, no label, is the last
-        near = max([self.tolerance, *self.sizes[-2:-1]])
+        near = self.sizes[-2:][0]  # about an eighth of a segment
         apart, joint = _Trial(near), _Trial(near)
         n_folds = len(stretches) if len(stretches) <= _FEW_STRETCHES else 3
         for rest, left in KFold(n_folds).split(stretches):
@@ -478,7 +481,7 @@ def _missing(gains: Sequence[float], n_known: int) -> int:
     Parameters
     ----------
     gains : sequence of float
-        How much smaller the loss of the model is than that of one segment, in every stretch.
+        How many more boundaries of the model are right than wrong, in every stretch.
     n_known : int
         Number of boundaries with labels on both sides.
     """
