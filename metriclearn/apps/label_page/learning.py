@@ -56,7 +56,7 @@ _LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _WIDTHS = 32, 8, 2  # a window reaches so many parts of the usual segment to each side
 _MOST_NUMBERS = 20_000_000  # in the rows with windows; of more, windows have one width
-_MOST_CHANGES = 8  # in a piece on which the penalty is tuned
+_MOST_CHANGES = 16  # in a piece on which the penalty is tuned
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
 
