@@ -24,10 +24,14 @@ from metriclearn import (
     ChangePointMetricLearner,
     PartialPartition,
     Partition,
-    Region,
     suggest,
 )
-from metriclearn.apps.label_page.annotation import Annotation, partial_labels
+from metriclearn.apps.label_page.annotation import (
+    Annotation,
+    labels_of_stretches,
+    part_of_labels,
+    partial_labels,
+)
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
@@ -36,7 +40,6 @@ from metriclearn.estimators import Calibration
 from metriclearn.indices import match
 from metriclearn.oracles import BoundaryMargins, boundary_margins
 from metriclearn.problem import (
-    NO_CHANGE,
     ChargedForm,
     FrobeniusLoss,
     NameScores,
@@ -385,7 +388,7 @@ class Group:
                     spans.append([start, stop])
                     n_changes = len(ends) - 1
                 reached = int(ends[-1])
-            pieces += [(X[a:b], _cut(partial, a, b)) for a, b in spans]
+            pieces += [(X[a:b], part_of_labels(partial, a, b)) for a, b in spans]
         return _some(pieces, [len(X) for X, _ in pieces])
 
     def segment(self, given: Given) -> list[BoundaryMargins]:
@@ -460,7 +463,7 @@ class Group:
         known: list[list[tuple[int, NDArray]]] = [[] for _ in self.rows]
         for i, rows, truth in stretches:
             known[i].append((rows.start, rows.start + truth.change_points))
-        return [_known(len(X), some) for X, some in zip(self.rows, known)]
+        return [labels_of_stretches(len(X), some) for X, some in zip(self.rows, known)]
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
         """Learn names from all labeled rows outside of the given stretches."""
@@ -504,36 +507,6 @@ def _divided(start: int, ends: NDArray) -> list[tuple[int, NDArray]]:
     middles = [(ends[i] + ends[i + 1]) // 2 for i in range(1, len(ends) - 2, 2)]
     cuts = [start, *middles, int(ends[-1])]
     return [(a, np.append(ends[(ends > a) & (ends < b)], b)) for a, b in pairwise(map(int, cuts))]
-
-
-def _known(
-    n_rows: int, stretches: Sequence[tuple[int, NDArray]], regions: Sequence[Region] = ()
-) -> PartialPartition:
-    """Return partial labels of completely labeled stretches and other regions."""
-    changes, every = list[int](), [*regions]
-    for start, ends in stretches:
-        changes += ends[:-1].tolist()
-        spans = pairwise([start, *ends.tolist()])
-        every += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 1]
-    return PartialPartition(n_rows, change_points=changes, regions=every)
-
-
-def _cut(labels: PartialPartition, start: int, stop: int) -> Partition | PartialPartition:
-    """Return the labels from row ``start`` to ``stop``, also of segments that are cut there."""
-    stretches, regions = labels.pieces
-    inside = []
-    for one, ends in stretches:
-        first, last = max(one, start), min(int(ends[-1]), stop)
-        if last - first > 1:
-            inner = ends[(ends > first) & (ends < last)]
-            inside.append((first - start, np.append(inner, last) - start))
-    others = [
-        Region(one.start - start, one.stop - start, one.kind)
-        for one in regions
-        if start <= one.start and one.stop <= stop
-    ]
-    part = _known(stop - start, inside, others)
-    return part.segmentation() or part
 
 
 def _inner(start: int, ends: NDArray) -> tuple[int, NDArray]:
