@@ -403,8 +403,10 @@ class PenaltySearch:
             complete and isinstance(loss, FrobeniusLoss)
         )
         self._hulls = [_Hull(problem, list(problem.extremes)) for problem in problems]
-        for hull, most in zip(self._hulls, np.minimum(possible, 4 * likely + 10).tolist()):
-            hull.refine(0 if complete and self._bounded else most)
+        mosts = np.minimum(possible, 4 * likely + 10).tolist()
+        for hull, most, one in zip(self._hulls, mosts, labels):
+            is_whole = isinstance(one, Partition) or one.is_whole
+            hull.refine(0 if is_whole and self._bounded else most)
         self._tasks: list[Any] = [(*one, {}, loss) for one in zip(self._hulls, parts, truths)]
         self._rows = [_losses(*task) for task in self._tasks]
 

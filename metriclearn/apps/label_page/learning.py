@@ -24,10 +24,14 @@ from metriclearn import (
     ChangePointMetricLearner,
     PartialPartition,
     Partition,
-    Region,
     suggest,
 )
-from metriclearn.apps.label_page.annotation import Annotation, partial_labels
+from metriclearn.apps.label_page.annotation import (
+    Annotation,
+    labels_of_stretches,
+    part_of_labels,
+    partial_labels,
+)
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
 from metriclearn.apps.label_page.shown import exact_times
@@ -36,7 +40,6 @@ from metriclearn.estimators import Calibration
 from metriclearn.indices import match
 from metriclearn.oracles import BoundaryMargins, boundary_margins
 from metriclearn.problem import (
-    NO_CHANGE,
     ChargedForm,
     FrobeniusLoss,
     NameScores,
@@ -56,6 +59,7 @@ _LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _WIDTHS = 32, 8, 2  # a window reaches so many parts of the usual segment to each side
 _MOST_NUMBERS = 20_000_000  # in the rows with windows; of more, windows have one width
+_MOST_CHANGES = 16  # in a piece on which the penalty is tuned
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
 
@@ -309,6 +313,7 @@ class Group:
         been predicted. If there is no model yet, prediction and learning alternate until nothing
         changes. Otherwise the current model predicts the labels, and a new metric is learned once.
         """
+        is_joint = self.model is not None and self.model.is_joint
         self._look(given)
         pieces: list[tuple[NDArray, Any]] = []
         for rows, partial in zip(self.rows, given.partial):
@@ -327,7 +332,7 @@ class Group:
             self.model = self.calibration = self.checked = None
             return
         names = Names.learn(given.names, self.recordings, given.codes)
-        self.model = Model(learner, names, bool(self.model and self.model.is_joint))
+        self.model = Model(learner, names, is_joint)
 
     def _look(self, given: Given) -> None:
         """Compute the rows that the metric sees, if windows of other sizes suit the labels.
@@ -348,31 +353,42 @@ class Group:
             numbers = sum(X.size for X in arrays)
             if (1 + 2 * len(sizes)) * numbers > _MOST_NUMBERS:
                 sizes = {max(1, round(usual / _WIDTHS[1]))}
-        if self.sizes == tuple(sorted(sizes)):
+        order = tuple(sorted(sizes))
+        if self.sizes == order:
             return
-        self.sizes, self.model = tuple(sorted(sizes)), None
-        self._windows = Windows(self.sizes).fit(arrays) if sizes else None
-        self.rows = list(map(self.seen, arrays))
+        windows = Windows(order).fit(arrays) if sizes else None
+        rows = arrays if windows is None else [windows.transform([X])[0] for X in arrays]
+        # together, so that after an error the next correction computes them again
+        self.sizes, self._windows, self.rows, self.model = order, windows, rows, None
 
     def seen(self, features: NDArray) -> NDArray:
         """Return the rows that the metric sees of a recording with these features."""
         return features if self._windows is None else self._windows.transform([features])[0]
 
-    def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, PartialPartition]]:
-        """Cut out the labeled stretches with the rows around them, which their boundaries need."""
+    def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, Any]]:
+        """Cut out the labeled stretches with the rows around them, which their boundaries need.
+
+        A piece has few changes, because the time to tune on it grows with their square.
+        """
         context = max(_CONTEXT, 4 * max(self.sizes, default=0))
         pieces = []
         for X, partial in zip(self.rows, labels):
             spans: list[list[int]] = []
-            for first, ends in partial.pieces.stretches:
+            n_changes, reached = 0, 0
+            for first, ends in chain(*starmap(_divided, partial.pieces.stretches)):
                 start, stop = max(0, first - context), min(len(X), int(ends[-1]) + context)
                 if ends[-1] - first <= 2:
                     continue
-                if spans and start <= spans[-1][1]:
+                n_changes += len(ends) - 1
+                if spans and start <= spans[-1][1] and n_changes <= _MOST_CHANGES:
                     spans[-1][1] = stop
                 else:
+                    if spans and start < spans[-1][1]:
+                        spans[-1][1] = start = (reached + first) // 2
                     spans.append([start, stop])
-            pieces += [(X[a:b], partial.within(a, b)) for a, b in spans]
+                    n_changes = len(ends) - 1
+                reached = int(ends[-1])
+            pieces += [(X[a:b], part_of_labels(partial, a, b)) for a, b in spans]
         return _some(pieces, [len(X) for X, _ in pieces])
 
     def segment(self, given: Given) -> list[BoundaryMargins]:
@@ -417,7 +433,7 @@ class Group:
         if self.model is None or len(stretches) < 2:
             return
         labels = np.array([*given.names, ""])  # −1, no label, is the last
-        near = max([self.tolerance, *self.sizes[-2:-1]])
+        near = self.sizes[-2:][0]  # about an eighth of a segment
         apart, joint = _Trial(near), _Trial(near)
         n_folds = len(stretches) if len(stretches) <= _FEW_STRETCHES else 3
         for rest, left in KFold(n_folds).split(stretches):
@@ -444,17 +460,10 @@ class Group:
 
     def _labels_of(self, stretches: Sequence[Stretch]) -> list[PartialPartition]:
         """Return partial labels of every recording that know these stretches only."""
-        changes: list[list[int]] = [[] for _ in self.rows]
-        regions: list[list[Region]] = [[] for _ in self.rows]
+        known: list[list[tuple[int, NDArray]]] = [[] for _ in self.rows]
         for i, rows, truth in stretches:
-            ends = rows.start + truth.change_points
-            changes[i] += ends[:-1].tolist()
-            spans = pairwise([rows.start, *ends.tolist()])
-            regions[i] += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 1]
-        return [
-            PartialPartition(len(X), change_points=some, regions=kept)
-            for X, some, kept in zip(self.rows, changes, regions)
-        ]
+            known[i].append((rows.start, rows.start + truth.change_points))
+        return [labels_of_stretches(len(X), some) for X, some in zip(self.rows, known)]
 
     def _names_without(self, given: Given, left: list[Stretch]) -> Names | None:
         """Learn names from all labeled rows outside of the given stretches."""
@@ -475,7 +484,7 @@ def _missing(gains: Sequence[float], n_known: int) -> int:
     Parameters
     ----------
     gains : sequence of float
-        How much smaller the loss of the model is than that of one segment, in every stretch.
+        How many more boundaries of the model are right than wrong, in every stretch.
     n_known : int
         Number of boundaries with labels on both sides.
     """
@@ -528,7 +537,7 @@ def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
 
 def _fitted(
     pieces: list[tuple[NDArray, Any]],
-    around: Sequence[tuple[NDArray, PartialPartition]] = (),
+    around: Sequence[tuple[NDArray, Any]] = (),
     patience: float = _PATIENCE,
 ) -> Any:
     """Fit a learner to the pieces, or return None if nothing can be learned from them yet.

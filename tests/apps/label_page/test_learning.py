@@ -3,7 +3,9 @@
 import sys
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -261,3 +263,66 @@ def test_segments_that_differ_in_how_much_a_signal_moves_are_learned() -> None:
     rows = group.rows
     group.learn(group.given({name: annotations[name][:-3] for name in "ab"}))
     assert group.rows is rows
+
+
+def test_learning_from_nearly_all_labels_of_a_long_recording_is_as_fast_as_from_all() -> None:
+    generator = np.random.default_rng(0)
+    n_segments, length = 90, 200
+    levels = np.repeat(generator.normal(size=(n_segments, 8)), length, axis=0)
+    X = levels + generator.normal(size=levels.shape)
+    one = Recording("r", "table", Path("x.csv"), X, [*"abcdefgh"], RATE, len(X) / RATE)
+    ends = np.arange(n_segments + 1) * length / RATE
+    seconds = []
+    for count in (n_segments, n_segments, n_segments - 2):
+        segments = [Annotation(a, b, "no change") for a, b in pairwise(ends[: count + 1].tolist())]
+        changes = [Annotation(t, t, "change") for t in ends[1:count].tolist()]
+        group = Group([one])
+        given = group.given({"r": sorted([*segments, *changes])})
+        begun = process_time()
+        group.learn(given)
+        seconds.append(process_time() - begun)
+        assert group.model is not None
+    assert seconds[2] < 4 * seconds[1] + 1.0
+
+
+@pytest.mark.parametrize("jump", [0.0, 4.0])
+def test_a_model_of_segments_shorter_than_a_second_is_shown_only_if_it_finds_them(
+    jump: float,
+) -> None:
+    """Half a second is then longer than a segment, so a boundary anywhere would be near one."""
+    generator = np.random.default_rng(0)
+    recordings, annotations, rate = [], {}, 100.0
+    for name in "abc":
+        ends = np.cumsum(generator.integers(12, 38, 20))
+        levels = jump * np.repeat(np.arange(20) % 2, np.diff(ends, prepend=0))
+        X = levels[:, None] + generator.normal(size=(ends[-1], 3))
+        recordings.append(Recording(name, "table", Path("x.csv"), X, [*"uvw"], rate, len(X) / rate))
+        times = [0.0, *(ends[:8] / rate).tolist()]
+        stretches = [Annotation(a, b, "no change") for a, b in pairwise(times)]
+        annotations[name] = sorted(stretches + [Annotation(t, t, "change") for t in times[1:-1]])
+    group, _ = _learned(annotations, recordings)
+    assert group.is_shown == (jump > 0)
+
+
+def test_windows_of_other_sizes_leave_the_use_of_names_and_an_error_leaves_all() -> None:
+    one, annotations = _kinds(0, 9)
+    group, _ = _learned({"r0": annotations}, [one])
+    assert group.model is not None
+    group.model = replace(group.model, is_joint=True)
+    sizes = group.sizes
+    parts = [given for given in annotations if given.kind == "segment"][:4]
+    short = [
+        Annotation(start, start + 1.0, "segment", given.label)
+        for given in parts
+        for start in np.arange(given.start, given.end - 1.0).tolist()
+    ]
+    given = group.given({"r0": sorted(short)})
+    group.learn(given)
+    assert group.sizes != sizes
+    assert group.model is not None
+    assert group.model.is_joint
+    # what windows refuse is refused each time
+    group = Group([replace(one, features=1e160 * one.features)])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="rescale X"):
+            group.learn(given)
