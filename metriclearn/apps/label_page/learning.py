@@ -58,7 +58,8 @@ _FEWEST = 3  # boundaries in labeled stretches, so that some can be held out
 _LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
 _WIDTHS = 32, 8, 2  # a window reaches so many parts of the usual segment to each side
-_MOST_NUMBERS = 20_000_000  # in the rows with windows; of more, windows have one width
+_MANY = 40  # features, from which on windows have one width, as those of ``Windows`` do
+_MOST_NUMBERS = 20_000_000  # in rows with windows; of more, they have one width, or there are none
 _MOST_CHANGES = 16  # in a piece on which the penalty is tuned
 _SOLVER = BundleDual(tolerance=1e-2)
 _PATIENCE = 1.0  # seconds
@@ -209,7 +210,8 @@ class _Trial:
 
     ``gains`` tell for every stretch how many more of its predicted boundaries are right, within
     ``near`` rows, than wrong. One segment has a gain of 0. In so short a stretch, ‖M − N‖² would
-    punish a boundary that is a few rows off, unlike in a whole recording.
+    punish a boundary that is a few rows off, unlike in a whole recording; and stretches are cut in
+    the middle of segments, where a boundary in their middle is often near.
     """
 
     near: int = 1
@@ -338,7 +340,8 @@ class Group:
         """Compute the rows that the metric sees, if windows of other sizes suit the labels.
 
         Sizes follow from the median length of a labeled segment, rounded to a power of two, so that
-        they seldom change. Without a labeled segment, rows are the features.
+        they seldom change. Without a labeled segment, and of very many features or rows, the rows
+        are the features.
         """
         lengths = [
             np.diff(ends, prepend=first)
@@ -347,25 +350,33 @@ class Group:
             if ends[-1] - first > 2
         ]
         arrays, sizes = [one.features for one in self.recordings], set[int]()
+        numbers = sum(X.size for X in arrays)
         if lengths:
             usual = 2.0 ** round(np.log2(np.median(np.concatenate(lengths))))
             sizes = {max(1, round(usual / part)) for part in _WIDTHS}
-            numbers = sum(X.size for X in arrays)
-            if (1 + 2 * len(sizes)) * numbers > _MOST_NUMBERS:
+            if arrays[0].shape[1] > _MANY or (1 + 2 * len(sizes)) * numbers > _MOST_NUMBERS:
                 sizes = {max(1, round(usual / _WIDTHS[1]))}
         order = tuple(sorted(sizes))
         if self.sizes == order:
             return
-        windows = Windows(order).fit(arrays) if sizes else None
-        rows = arrays if windows is None else [windows.transform([X])[0] for X in arrays]
+        windows, rows = None, arrays
+        if sizes and numbers < _MOST_NUMBERS // 2:
+            # a change is also seen on top of a far larger level
+            arrays = [X - X.mean(axis=0) for X in arrays]
+            windows = Windows(order).fit(arrays)
+            rows = windows.transform(arrays)
         # together, so that after an error the next correction computes them again
         self.sizes, self._windows, self.rows, self.model = order, windows, rows, None
 
     def seen(self, features: NDArray) -> NDArray:
         """Return the rows that the metric sees of a recording with these features."""
-        return features if self._windows is None else self._windows.transform([features])[0]
+        if self._windows is None:
+            return features
+        return self._windows.transform([features - features.mean(axis=0)])[0]
 
-    def _around(self, labels: Sequence[PartialPartition]) -> list[tuple[NDArray, Any]]:
+    def _around(
+        self, labels: Sequence[PartialPartition], most: int = _MOST_ROWS
+    ) -> list[tuple[NDArray, Any]]:
         """Cut out the labeled stretches with the rows around them, which their boundaries need.
 
         A piece has few changes, because the time to tune on it grows with their square.
@@ -389,7 +400,7 @@ class Group:
                     n_changes = len(ends) - 1
                 reached = int(ends[-1])
             pieces += [(X[a:b], part_of_labels(partial, a, b)) for a, b in spans]
-        return _some(pieces, [len(X) for X, _ in pieces])
+        return _some(pieces, [len(X) for X, _ in pieces], most)
 
     def segment(self, given: Given) -> list[BoundaryMargins]:
         """Find the best segmentation of each recording that agrees with the labels."""
@@ -439,7 +450,7 @@ class Group:
         for rest, left in KFold(n_folds).split(stretches):
             kept = [stretches[i] for i in rest]
             pieces = [(self.rows[one.recording][one.rows], one.truth) for one in kept]
-            around = self._around(self._labels_of(kept))
+            around = self._around(self._labels_of(kept), _MOST_ROWS // 4)
             learner = _fitted(pieces, around, self.patience)
             if learner is None:
                 continue
@@ -526,12 +537,12 @@ def _parts(X: NDArray, truth: Any) -> list[tuple[NDArray, Any]]:
     return [(X[first : ends[-1]], Partition(ends=ends - first)) for first, ends in parts]
 
 
-def _some(pieces: list[Any], lengths: list[int]) -> list[Any]:
-    """Select pieces with about ``_MOST_ROWS`` rows in total. The choice is deterministic."""
+def _some(pieces: list[Any], lengths: list[int], most: int = _MOST_ROWS) -> list[Any]:
+    """Select pieces with about ``most`` rows in total. The choice is deterministic."""
     order = np.random.default_rng(0).permutation(len(pieces))
     rows = np.array(lengths, dtype=np.int64)[order]
     kept = np.zeros(len(pieces), dtype=bool)
-    kept[order[np.cumsum(rows) - rows < _MOST_ROWS]] = True
+    kept[order[np.cumsum(rows) - rows < most]] = True
     return list(compress(pieces, kept))
 
 

@@ -326,3 +326,13 @@ def test_windows_of_other_sizes_leave_the_use_of_names_and_an_error_leaves_all()
     for _ in range(2):
         with pytest.raises(ValueError, match="rescale X"):
             group.learn(given)
+
+
+def test_changes_on_top_of_a_large_level_are_learned() -> None:
+    one, annotations = _kinds(0, 9)
+    found = []
+    for offset in (0.0, 1e9):
+        group, given = _learned({"r0": annotations}, [replace(one, features=one.features + offset)])
+        assert group.is_shown
+        found.append(group.segment(given)[0].change_points)
+    np.testing.assert_array_equal(*found)
