@@ -36,7 +36,8 @@ from experiments.harness.procedure import standard_error
 from experiments.studies.labeling_effort import asked, held_out
 from metriclearn import PartialPartition, Partition
 from metriclearn.apps.label_page.annotation import Annotation
-from metriclearn.apps.label_page.learning import Group, compile_programs, strategy_for
+from metriclearn.apps.label_page.learning import Group, compile_programs
+from metriclearn.apps.label_page.loop import strategy_for
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets import LabeledSequences, load_dataset, make_change_points

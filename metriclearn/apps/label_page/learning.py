@@ -1,17 +1,11 @@
-"""Learn from all labels after every correction on the label page.
-
-Then segment all recordings, and suggest stretches to label next.
-"""
+"""Learn from all labels of the label page, segment all recordings, and check what was learned."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress, pairwise, starmap
 from pathlib import Path
-from threading import Condition, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +18,6 @@ from metriclearn import (
     ChangePointMetricLearner,
     PartialPartition,
     Partition,
-    suggest,
 )
 from metriclearn.apps.label_page.annotation import (
     Annotation,
@@ -32,9 +25,7 @@ from metriclearn.apps.label_page.annotation import (
     part_of_labels,
     partial_labels,
 )
-from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.row_names import Names, names_of_rows
-from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators import Calibration
 from metriclearn.indices import match
@@ -50,8 +41,6 @@ from metriclearn.running import TimeLimit
 from metriclearn.views import Windows
 
 _CONTEXT = 24  # rows of context around labeled stretches, also used for learning
-_N_SUGGESTED = 5
-_JUDGED = 20.0  # longest stretch, in seconds, that a person judges at once
 _CALIBRATED = 20  # held-out boundaries that probabilities need
 _FEW_STRETCHES = 5  # up to so many, each is held out alone; more are held out in three parts
 _FEWEST = 3  # boundaries in labeled stretches, so that some can be held out
@@ -598,157 +587,3 @@ def compile_programs() -> None:
     names = Names.learn(["a", "b"], [Recording("", "table", Path(), X, ["x"], 1.0, 8.0)], [codes])
     for model in (Model(_fitted([(X, labels)]), names, is_joint) for is_joint in (False, True)):
         model.margins(X, X, labels, 1, codes)
-
-
-class Loop:
-    """A thread that learns each time annotations have changed.
-
-    ``learned`` holds the latest result.
-
-    Parameters
-    ----------
-    project : Project
-        The annotations.
-    recordings : sequence of Recording
-        The recordings of the folder.
-    """
-
-    def __init__(self, project: Project, recordings: Sequence[Recording]) -> None:
-        self.project = project
-        kinds: dict[Any, list[Recording]] = {}
-        for one in recordings:
-            kinds.setdefault((tuple(one.columns), one.rate), []).append(one)
-        self.groups = [Group(members) for members in kinds.values()]
-        self.learned: dict[str, Any] = {"serial": 0, "revision": -1, "recordings": {}}
-        self._changed = Condition()
-        self.thread = Thread(target=self._run, daemon=True)
-        self._wanted = True
-
-    def wake(self) -> None:
-        """Tell the thread to learn again, because annotations have changed."""
-        with self._changed:
-            self._wanted = True
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        with suppress(Exception):  # an error here also occurs below, and is shown on the page
-            compile_programs()
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._wanted)
-                self._wanted = False
-            try:
-                self.learn_once()
-            except Exception as error:  # the page shows it, and learning continues
-                self._publish({**self.learned, "error": f"{type(error).__name__}: {error}"})
-
-    def learn_once(self) -> None:
-        """Learn, segment and show the result on the page. Then add suggestions, and validate.
-
-        If annotations change after the first result is shown, the remaining steps are skipped.
-        """
-        begun = time.perf_counter()
-        with self.project.lock:
-            revision, annotations = self.project.revision, dict(self.project.annotations)
-        given = [group.given(annotations) for group in self.groups]
-        for group, labels in zip(self.groups, given):
-            group.learn(labels)
-        result = self._segmented(given, annotations) | {"revision": revision, "busy": True}
-        result["seconds"] = time.perf_counter() - begun
-        self._publish(result | {"suggestions": []})
-        if self._wanted:
-            return
-        # gains of different groups are not comparable; groups with a model come first
-        order = sorted(zip(self.groups, given), key=lambda pair: pair[0].model is None)
-        suggestions = list(chain(*starmap(_suggested, order)))
-        self._publish(result | {"suggestions": suggestions})
-        for group, labels in zip(self.groups, given):
-            if self._wanted:
-                return
-            group.validate(labels)
-        result |= self._segmented(given, annotations)  # with the new probabilities
-        self._remember(result, annotations)
-        self._publish(result | {"suggestions": suggestions, "busy": False})
-
-    def _publish(self, result: dict[str, Any]) -> None:
-        serial = self.learned["serial"] + 1
-        self.learned = result | {"serial": serial, "curve": list(self.project.curve)}
-
-    def _segmented(
-        self, given: list[Given], annotations: Mapping[str, Sequence[Annotation]]
-    ) -> dict[str, Any]:
-        """Segment the recordings whose model is shown, and count what the others need.
-
-        Also compute the expected fraction of wrong boundaries.
-        """
-        recordings: dict[str, Any] = {}
-        doubts: list[NDArray] = []
-        for group, labels in zip(self.groups, given):
-            if not group.is_shown or group.model is None:
-                continue
-            found = zip(group.recordings, group.segment(labels), labels.codes)
-            for one, margins, codes in found:
-                mine = annotations.get(one.name, ())
-                ends, likely = margins.change_points, group.probabilities(margins.losses)
-                doubts.append(1 - likely[np.isfinite(margins.losses)])
-                names, sure = group.model.named(one.features, ends, codes)
-                recordings[one.name] = {
-                    "boundaries": exact_times(ends[:-1].tolist(), mine, one.rate),
-                    "confidence": np.round(likely, 3).tolist(),
-                    "reach": (margins.intervals(margins.typical_score) / one.rate).tolist(),
-                    "labels": names,
-                    "sure": sure,
-                }
-        doubted = np.concatenate([np.zeros(0), *doubts])
-        hidden = [group for group in self.groups if not group.is_shown]
-        return {
-            "recordings": recordings,
-            "missing": {one.name: group.missing for group in hidden for one in group.recordings},
-            "expected": float(doubted.mean()) if len(doubted) else None,
-        }
-
-    def _remember(
-        self, result: dict[str, Any], annotations: Mapping[str, Sequence[Annotation]]
-    ) -> None:
-        """Add a point to the curve, or replace the last point if the annotated time is equal."""
-        stretches = chain(*annotations.values())
-        seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
-        checked = sum((group.checked or Check() for group in self.groups), start=Check())
-        point = {"seconds": seconds, "expected": result["expected"], **checked.as_json()}
-        curve = self.project.curve
-        if curve and curve[-1]["seconds"] == seconds:
-            curve.pop()
-        if len(point) > 2 or result["expected"] is not None:
-            curve.append(point)
-
-
-def strategy_for(model: Model | None) -> str:
-    """Choose the strategy by which :func:`suggest` selects stretches.
-
-    The strategy is "diversity" without a model, "margin" with a model that has no names, and
-    "combined" with a model that has names. "combined" draws every second stretch at random. Names
-    are learned best from all kinds of stretches, but "margin" selects the same doubtful kinds again
-    and again. For the training users of the data set HAPT, the fraction of rows with the right name
-    was .85 with "margin" and .91 with "combined".
-    """
-    if model is None:
-        return "diversity"
-    return "margin" if model.names is None else "combined"
-
-
-def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
-    """Suggest which stretches of a group to label next. Starts and ends are in seconds."""
-    rate = group.recordings[0].rate
-    found = suggest(
-        group.rows,
-        given.partial,
-        n=_N_SUGGESTED,
-        length=int(max(2, min(_JUDGED * rate, max(map(len, group.rows)) / 4))),
-        learner=group.model and group.model.learner,
-        strategy=strategy_for(group.model),
-    )
-    recordings = group.recordings
-    return [
-        {"recording": recordings[i].name, "start": start / rate, "end": stop / rate, "gain": gain}
-        for i, start, stop, gain in found
-    ]

@@ -31,7 +31,7 @@ from metriclearn.apps.label_page.annotation import (
     partial_labels,
     read_annotations,
 )
-from metriclearn.apps.label_page.learning import Loop
+from metriclearn.apps.label_page.loop import Loop
 from metriclearn.apps.label_page.model_files import ModelFiles
 from metriclearn.apps.label_page.project import (
     FILE,

@@ -325,7 +325,7 @@ def test_learning_goes_on_if_nothing_could_be_compiled_before(
     def failing() -> None:
         raise RuntimeError("cannot cache function")
 
-    monkeypatch.setattr("metriclearn.apps.label_page.learning.compile_programs", failing)
+    monkeypatch.setattr("metriclearn.apps.label_page.loop.compile_programs", failing)
     server.page.loop.thread.start()
     deadline = time.monotonic() + 60
     while server.page.loop.learned.get("busy", True) and time.monotonic() < deadline:
