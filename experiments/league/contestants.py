@@ -110,7 +110,7 @@ class BinarySegmentation(TunedCut):
 
     options = np.geomspace(0.01, 300.0, 40)
 
-    def prepare(self, X: Arrays) -> None:
+    def prepare(self, X: Arrays, y: Arrays) -> None:
         """Learn the scale of the features."""
         self.scaler_ = StandardScaler().fit(np.vstack(X))
 

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.scoring import least_loss, truth_of
@@ -32,9 +34,9 @@ class TunedCut(BaseEstimator, ABC):
     One option of the cut, such as a threshold, has the least mean loss ‖M − N‖² on training data.
     """
 
-    options: ClassVar[Sequence[float] | NDArray]
+    options: ClassVar[Sequence[Any] | NDArray]
 
-    def prepare(self, X: Arrays) -> None:
+    def prepare(self, X: Arrays, y: Arrays) -> None:
         """Learn what a curve depends on. By default there is nothing to learn."""
 
     @abstractmethod
@@ -42,12 +44,12 @@ class TunedCut(BaseEstimator, ABC):
         """Compute the curve of a recording."""
 
     @abstractmethod
-    def cut(self, curve: NDArray, option: float) -> NDArray[np.int64]:
+    def cut(self, curve: NDArray, option: Any) -> NDArray[np.int64]:
         """Return the ends of the segments."""
 
     def fit(self, X: Arrays, y: Arrays) -> Self:
         """Try all options."""
-        self.prepare(X)
+        self.prepare(X, y)
         self.option_ = least_loss(self.options, self.cut, list(map(self.curve, X)), y)
         return self
 
@@ -224,14 +226,9 @@ class ArcCurve(TunedCut):
 
     options = np.linspace(0.0, 1.0, 40)
 
-    def prepare(self, X: Arrays) -> None:
+    def prepare(self, X: Arrays, y: Arrays) -> None:
         """Find the principal components."""
-        from sklearn.decomposition import PCA
-        from sklearn.pipeline import make_pipeline
-
-        rows = np.vstack(X)
-        count = min(self.n_components, rows.shape[1])
-        self.columns_ = make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
+        self.columns_ = principal_components(X, self.n_components)
 
     def curve(self, x: NDArray) -> NDArray[np.float64]:
         """Compute the corrected curve of arcs at every row, (T,). The curve is 1 if there are too
@@ -250,6 +247,13 @@ class ArcCurve(TunedCut):
             ends.append(t)
             free[max(t - self.width, 0) : t + self.width + 1] = False
         return np.array([*sorted(ends), len(curve)])
+
+
+def principal_components(X: Arrays, n_components: int) -> Any:
+    """Fit the leading principal components of standardized rows."""
+    rows = np.vstack(X)
+    count = min(n_components, rows.shape[1])
+    return make_pipeline(StandardScaler(), PCA(count, random_state=0)).fit(rows)
 
 
 def _arcs(values: NDArray, m: int) -> NDArray[np.float64]:

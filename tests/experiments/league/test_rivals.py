@@ -1,6 +1,9 @@
 """Rivals in the league: what they find where it is known, and programs against enumeration."""
 
+import sys
+from importlib import import_module
 from itertools import combinations, product
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -212,3 +215,28 @@ def test_arcs_are_few_where_a_rhythm_changes() -> None:
     y = [np.repeat([0, 1], 100)] * 2
     found = ArcCurve().fit(X, y).predict_change_points(X)
     assert all(len(ends) == 2 and abs(ends[0] - 100) <= 10 for ends in found)
+
+
+def test_clasp_has_the_better_of_two_numbers_of_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halves:  # stands in for claspy, which needs other versions of libraries
+        def __init__(self, n_segments: Any = "learn", **given: Any) -> None:
+            self.n = 1 if n_segments == "learn" else n_segments
+
+        def fit_predict(self, x: Any) -> Any:
+            return np.arange(1, self.n) * len(x) // self.n
+
+    package = ModuleType("claspy.segmentation")
+    monkeypatch.setattr(package, "BinaryClaSPSegmentation", Halves, raising=False)
+    monkeypatch.setitem(sys.modules, "claspy.segmentation", package)
+    monkeypatch.setitem(sys.modules, "claspy", ModuleType("claspy"))
+    monkeypatch.delitem(sys.modules, "experiments.rivals.score_profile", raising=False)
+    kind = import_module("experiments.rivals.score_profile").ScoreProfile
+    X = [np.arange(90.0).reshape(30, 3)] * 2
+    for labels, option, ends in (
+        (np.zeros(30, dtype=int), "learned", [60]),
+        (np.repeat([0, 1, 2], 10), "as long as labeled", [10, 20, 30, 40, 50, 60]),
+    ):
+        model = kind().fit(X, [labels] * 2)
+        assert model.option_ == option
+        assert model.predict_change_points([np.zeros((60, 3))])[0].tolist() == ends
+    del sys.modules["experiments.rivals.score_profile"]
