@@ -14,6 +14,7 @@ from experiments.harness.scoring import truth_of
 from experiments.rivals.boundaries import TunedCut, principal_components
 
 Arrays = Sequence[NDArray]
+_NARROWEST = 10  # subsequences that claspy searches begin with this width
 
 
 @dataclass(eq=False, repr=False)
@@ -56,7 +57,11 @@ class ScoreProfile(TunedCut):
         if option != "learned":
             count = max(1, round(len(curve) / self.length_))
             given = {"n_segments": count, "validation": None}
-        changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
+        try:
+            changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
+        except OverflowError:  # the search for a width does not end, as on some short recordings
+            given["window_size"] = _NARROWEST
+            changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
         return np.append(changes, len(curve)).astype(np.int64)
 
 
