@@ -242,10 +242,7 @@ ORACLES: Rows = [
         partial(ChangePoints(), DenseForm(np.eye(4))),
         "needs a LowRankForm, got DenseForm; use the SummedArea",
     ),
-    (
-        partial(ChangePoints(), ZEROS.plus(SCATTERED, 1.0)),
-        "needs contiguous clusters",
-    ),
+    (partial(ChangePoints(), ZEROS.plus(SCATTERED, 1.0)), "needs contiguous clusters"),
     (
         partial(ChangePoints(), LowRankForm(SIGNAL, ENDS([3, 6]), weight=-1.5)),
         r"ChangePoints needs a weight from 0 to .*, got -1\.5",
@@ -290,10 +287,7 @@ PATHS: Rows = [
         "segmentation_path needs 4 samples for 1 segment",
     ),
     (partial(segmentation_path, [TWO] * 2), "got 3 dimension.* in X"),
-    (
-        partial(segmentation_path, TWO, components=np.zeros((2, 3))),
-        r"of shape \(r, 2\), got \(2,",
-    ),
+    (partial(segmentation_path, TWO, components=np.zeros((2, 3))), r"of shape \(r, 2\), got \(2,"),
     (partial(segmentation_path, TWO, components=np.zeros(2)), "dimension.* in components"),
     (partial(segmentation_path, TWO, max_segments=0), "max_segments=None or a whole number"),
     *(

@@ -291,10 +291,7 @@ PENALTIES: Rows = [
         )
     ),
     *(
-        (
-            lambda y=y, weights=weights: IntervalRegression().fit(np.zeros((1, 1)), y, weights),
-            words,
-        )
+        (lambda y=y, weights=weights: IntervalRegression().fit(np.zeros((1, 1)), y, weights), words)
         for y, weights, words in [
             ([[1.0, 0.0]], None, "low <= high"),
             ([[NAN, 0]], None, "got NaN at row 0, feature 0 of y"),

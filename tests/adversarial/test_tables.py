@@ -70,9 +70,7 @@ def rows_of_stream(path: Path) -> NDArray | None:
 
 @in_ci(60)
 @given(st.sampled_from(sorted(DIALECTS)), st.integers(6, 60), st.integers(0, 99), CHANGES)
-def test_files_and_streams_of_changed_tables(
-    dialect: str, n_rows: int, seed: int, changes: list[tuple[float, int, str]]
-) -> None:
+def test_files_and_streams_of_changed_tables(dialect, n_rows, seed, changes) -> None:
     CASES["tables"] += 1
     generator = np.random.default_rng(seed)
     lines = [",".join(generator.permutation([*NAMES, "more"]))]

@@ -331,9 +331,7 @@ def test_a_model_of_another_machine_says_which_device_is_missing(tmp_path: Path)
     np.testing.assert_array_equal(back.predict(XS[0]), fitted.predict(XS[0]))
 
 
-def test_what_a_graphics_card_has_written_is_read_without_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_graphics_card_has_written_is_read_without_one(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("torch.serialization.location_tag", lambda storage: "cuda:0")
     options: dict[str, Any] = {"n_epochs": 1, "checkpoint": str(tmp_path / "state")}
     fitted = learner(**options).fit(XS, YS)
@@ -423,9 +421,7 @@ def named() -> Any:
     return learner(n_epochs=1, last=NAMED).fit(XS, YS)
 
 
-def test_states_of_torch_that_others_set_change_nothing(
-    named: Any, double: None, tmp_path: Path
-) -> None:
+def test_states_of_torch_that_others_set_change_nothing(named, double, tmp_path) -> None:
     state = torch.get_rng_state()
     again = learner(n_epochs=1, last=NAMED).fit(XS, YS)
     assert torch.equal(torch.get_rng_state(), state)

@@ -1,7 +1,5 @@
 """Margins of fitted segmenters: the program's own, calibrated, saved and drawn."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -59,9 +57,7 @@ def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
         Calibration.learn([one], [truth], 2)
 
 
-def test_calibration_is_kept_in_files_and_not_for_another_metric(
-    learner: ml.ChangePointMetricLearner, tmp_path: Path
-) -> None:
+def test_calibration_is_kept_in_files_and_not_for_another_metric(learner, tmp_path) -> None:
     learner.calibrate(DATA.sequences, DATA.labels, tolerance=2)
     margins = learner.boundary_margins(DATA.sequences)
     truths = [ml.Partition.from_runs(labels) for labels in DATA.labels]

@@ -72,10 +72,7 @@ class Nothing(ml.views.plain.PlainView):
         return np.zeros((len(X), 1))
 
 
-WAYS = {
-    "plain": {},
-    "transitions": {"transitions": True},
-}
+WAYS = {"plain": {}, "transitions": {"transitions": True}}
 
 
 @pytest.mark.parametrize("way", ["plain", "transitions"])

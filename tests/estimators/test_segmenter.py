@@ -6,7 +6,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -354,9 +353,7 @@ def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
         assert {one.rule.multiple for one in fitted.cross_fit_.candidates} == multiples
 
 
-def test_fits_in_threads_leave_the_filters_of_warnings_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fits_in_threads_leave_the_filters_of_warnings_alone(monkeypatch) -> None:
     """Filters are of all threads: set in one, they would come and go in the others."""
     usual, threads = warnings.catch_warnings, set()
 
@@ -661,9 +658,7 @@ def test_labels_of_several_kinds_keep_their_names_where_rows_are_missing() -> No
     assert segmenter.classes_.tolist() == sorted(set(y[0]))
 
 
-def test_names_are_predicted_as_they_were_given_by_members_without_names_too(
-    tmp_path: Path,
-) -> None:
+def test_names_are_predicted_as_they_were_given_by_members_without_names_too(tmp_path) -> None:
     X, y = named_recordings(4, 0)
     numbers = {name: 10 * i for i, name in enumerate(sorted(set(np.concatenate(y).tolist())))}
     coded = [np.array([numbers[name] for name in one.tolist()]) for one in y]

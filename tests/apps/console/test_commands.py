@@ -91,9 +91,7 @@ def model(songs: Path) -> Path:
     return path
 
 
-def test_two_commands_from_a_folder_to_a_picture(
-    songs: Path, model: Path, console: Console
-) -> None:
+def test_two_commands_from_a_folder_to_a_picture(songs, model, console) -> None:
     out = songs / "out"
     wave = songs / "new" / "r3.wav"
     truth = songs / "new" / "truth.csv"
@@ -136,18 +134,15 @@ def test_info_tells_what_it_is(model: Path, console: Console) -> None:
         (ml.ChangePointMetricLearner(), "ChangePointMetricLearner without a metric"),
         (make_pipeline(ml.views.HermiteMoments(2)), "HermiteMoments without a metric"),
         (
-            make_pipeline(
-                ml.views.HermiteMoments(2),
-                ml.ChangePointMetricLearner(),
-            ).fit([np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]),
+            make_pipeline(ml.views.HermiteMoments(2), ml.ChangePointMetricLearner()).fit(
+                [np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]
+            ),
             "HermiteMoments → ChangePointMetricLearner of 1 features",
         ),
     ],
     ids=["unfitted", "pipeline", "fitted pipeline"],
 )
-def test_info_on_what_holds_no_metric_is_a_sentence(
-    estimator: Any, sentence: str, tmp_path: Path, console: Console
-) -> None:
+def test_info_on_what_holds_no_metric_is_a_sentence(estimator, sentence, tmp_path, console) -> None:
     file = ml.save(estimator, tmp_path / "m.npz")
     assert console("info", file).out.startswith(sentence)
 
@@ -168,9 +163,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_files_of_other_programs_are_learned_from_written_and_compared(
-    tmp_path: Path, console: Console
-) -> None:
+def test_files_of_other_programs_are_learned_from_written_and_compared(tmp_path, console) -> None:
     pytest.importorskip("pympi")
     folder, out = tmp_path / "tables", tmp_path / "out"
     folder.mkdir()
@@ -323,9 +316,7 @@ def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
     ],
     ids=["milliseconds", "two rates"],
 )
-def test_warnings_for_implausible_times(
-    tmp_path: Path, times: list[float], rate: str, sentence: str, console: Console
-) -> None:
+def test_warnings_for_implausible_times(tmp_path, times, rate, sentence, console) -> None:
     folder = write_tables(tmp_path / "t")
     for file, step in zip(sorted(folder.iterdir()), times):
         table = pd.read_csv(file)
@@ -429,9 +420,7 @@ def test_boundaries_without_classes(songs: Path, tmp_path: Path, console: Consol
     assert shown.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
 
 
-def test_table_in_minutes_and_options_of_tables(
-    songs: Path, tmp_path: Path, console: Console
-) -> None:
+def test_table_in_minutes_and_options_of_tables(songs, tmp_path, console) -> None:
     tables = read_segments(songs / "segments.csv")
     minutes = {r: [(a / 3, b / 3, label) for a, b, label in t] for r, t in tables.items()}
     save_segments(minutes, songs / "third.csv")
@@ -514,9 +503,7 @@ def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
     ],
     ids=["empty", "no table", "other files", "no recordings", "tables"],
 )
-def test_folders_that_lack_something(
-    tmp_path: Path, files: dict[str, str], sentence: str, console: Console
-) -> None:
+def test_folders_that_lack_something(tmp_path, files, sentence, console) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     console.assert_refused(sentence, "fit", tmp_path, "--out", tmp_path / "m.model")
@@ -713,9 +700,7 @@ def test_compare_names(tmp_path: Path, console: Console) -> None:
         (["compare", "NO", "NO"], "does not exist"),
     ],
 )
-def test_errors_are_one_sentence_and_status_1(
-    arguments: list[str], message: str, tmp_path: Path, console: Console
-) -> None:
+def test_errors_are_one_sentence_and_status_1(arguments, message, tmp_path, console) -> None:
     error = console(*(a.replace("NO", str(tmp_path / "none")) for a in arguments), status=1).err
     assert error.startswith("Error: ")
     assert message in error
@@ -761,9 +746,7 @@ def test_installed_command() -> None:
         (["experiments.evaluate", "model=m"], "sklearn", "Interrupted."),
     ],
 )
-def test_interrupted_while_libraries_are_loaded(
-    command: list[str], module: str, told: str, tmp_path: Path
-) -> None:
+def test_interrupted_while_libraries_are_loaded(command, module, told, tmp_path) -> None:
     """They may make another error of it, as NumPy does."""
     (tmp_path / f"{module}.py").write_text(
         "import os, signal, time\n"
@@ -789,9 +772,7 @@ def test_interrupted_while_libraries_are_loaded(
 @pytest.mark.skipif(os.name == "nt", reason="only writing to a pipe tells there")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("merged", [False, True])
-def test_a_command_whose_output_nobody_reads_ends_quietly(
-    tmp_path: Path, unbuffered: str, merged: bool
-) -> None:
+def test_a_command_whose_output_nobody_reads_ends_quietly(tmp_path, unbuffered, merged) -> None:
     """As in ``metriclearn compare truth found | head -1``; errors are told where they are read."""
     (tmp_path / "a.csv").write_text("recording,start,end,label\nr,0,1,x\nr,1,2,y\n")
     root = str(Path(ml.__file__).parents[1])
@@ -815,9 +796,7 @@ def test_a_command_whose_output_nobody_reads_ends_quietly(
             assert (done.returncode, told) == (141, "")
 
 
-def test_page_of_the_console_shows_what_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_page_of_the_console_shows_what_is_printed(tmp_path, monkeypatch, capsys) -> None:
     """By default fit learns all families, and shows its progress on a terminal."""
     page = (Path(__file__).parents[3] / "docs" / "console.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
@@ -857,9 +836,7 @@ def test_page_of_the_console_shows_what_is_printed(
     ],
     ids=["checkout", "folder", "git", "file", "index"],
 )
-def test_extras_are_installed_as_the_package_is(
-    origin: dict[str, Any] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extras_are_installed_as_the_package_is(origin, command, tmp_path, monkeypatch) -> None:
     place = tmp_path / "metriclearn-9.9.dist-info"
     place.mkdir()
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: metriclearn\nVersion: 9.9\n")

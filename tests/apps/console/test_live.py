@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 import metriclearn
 from metriclearn import ChangePointMetricLearner, Segmenter
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.console.live import (
-    live_segments,
-    pulse_code,
-    sound_rows,
-    table_rows,
-)
+from metriclearn.apps.console.live import live_segments, pulse_code, sound_rows, table_rows
 from metriclearn.apps.label_page.signals import open_recordings
 from metriclearn.datasets import LabeledSequences, read_features, read_segments, save_segments
 from tests.datasets.test_files import DIALECTS
@@ -286,9 +281,7 @@ def of_times(rate: float, form: str, folder: Path) -> tuple[pd.DataFrame, NDArra
         (80, "stamps to the ms"),
     ],
 )
-def test_every_command_reads_the_same_times(
-    rate: float, form: str, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
+def test_every_command_reads_the_same_times(rate, form, tmp_path, monkeypatch, capsys) -> None:
     """The rate is right to 1e-4, and the ends of segments to one row, in every command."""
     folder, new, path = tmp_path / "tables", tmp_path / "new.csv", str(tmp_path / "model")
     folder.mkdir()

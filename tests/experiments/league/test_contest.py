@@ -37,13 +37,7 @@ from experiments.league.ranks import (
 )
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
-from metriclearn import (
-    ChangePointMetricLearner,
-    FullMetric,
-    Partition,
-    Segmenter,
-    SquaredFrobenius,
-)
+from metriclearn import ChangePointMetricLearner, FullMetric, Partition, Segmenter, SquaredFrobenius
 from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from metriclearn.indices import partition_loss
@@ -247,9 +241,7 @@ def test_recordings_can_be_cut_to_their_first_rows() -> None:
             np.testing.assert_array_equal(short.labels[i], long.labels[i][:30])
 
 
-def test_sets_of_another_folder_and_sets_that_cannot_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypatch) -> None:
     words = [f"{a}{b} goes" for a in "bcdfg" for b in ("ack", "ill", "oom", "est", "and", "ump")]
     for folder, mine in (("here", words[:18]), ("there", words[:11:-1])):  # some words are in both
         (tmp_path / folder / "texts").mkdir(parents=True)
@@ -287,9 +279,7 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(
 
 
 @pytest.mark.skipif(not data_folder("penalties").is_dir(), reason="METRICLEARN_DATA has none")
-def test_sets_of_penalties_are_those_of_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sets_of_penalties_are_those_of_the_folder(tmp_path, monkeypatch) -> None:
     source, name = data_folder("penalties"), "H3K4me3_TDH_ENCODE"
     folder = tmp_path / "data" / "penalties"
     folder.mkdir(parents=True)
@@ -323,9 +313,7 @@ class Half:
 """
 
 
-def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, capsys) -> None:
     (tmp_path / "half.py").write_text(HALF)
     model = Contestant(f"{tmp_path}/half.py").fit(noisy(1.0), [TRUTH] * 4)
     assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
