@@ -308,24 +308,6 @@ def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
     assert len(notes) == len(set(notes))
 
 
-@pytest.mark.parametrize(
-    ("times", "rate", "sentence"),
-    [
-        ([500.0] * 3, "0.002", "may count milliseconds: rows are 500 apart"),
-        ([0.1, 0.5, 0.5], "2", "Rows are 0.1 to 0.5 s apart"),
-    ],
-    ids=["milliseconds", "two rates"],
-)
-def test_warnings_for_implausible_times(tmp_path, times, rate, sentence, console) -> None:
-    folder = write_tables(tmp_path / "t")
-    for file, step in zip(sorted(folder.iterdir()), times):
-        table = pd.read_csv(file)
-        table.assign(time=step * np.arange(len(table))).to_csv(file, index=False)
-    told = console("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--time", "time")
-    assert sentence in told.err
-    assert f"{rate} rows per second" in told.out
-
-
 def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console) -> None:
     folder = write_tables(tmp_path / "t")
     first, other, _ = sorted(folder.iterdir())
@@ -553,33 +535,34 @@ def test_compare_counts(tmp_path: Path, console: Console) -> None:
     console.assert_refused("recording in common", "compare", a, b)
 
 
-def test_compare_is_exact_at_any_rate(tmp_path: Path, console: Console) -> None:
-    """At 500 rows a second, with segments of 30 ms; the loss is that of the rows."""
-    random = np.random.default_rng(0)
-    partitions = [
-        ml.Partition(ends=np.append(np.sort(random.choice(4999, 250, replace=False)) + 1, 5000))
-        for _ in range(2)
-    ]
-    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    for file, partition in zip(files, partitions):
-        times = np.append(0, partition.change_points) / 500
-        spans = zip(times[:-1].tolist(), times[1:].tolist(), map(str, range(len(times) - 1)))
-        save_segments({"r": list(spans)}, file)
-    *rows, said = console("compare", *files).out.splitlines()
-    row = rows[1].split()
-    M, N = partitions
-    assert float(row[1]) == pytest.approx(
-        ml.indices.partition_loss(M, N, normalized=False), abs=5e-3
+def test_compare_measures_what_indices_measure_of_rows(tmp_path: Path, console: Console) -> None:
+    """At 500 rows a second, with segments of 20 ms and names that return."""
+    random, files, rows = np.random.default_rng(0), [tmp_path / "a.csv", tmp_path / "b.csv"], []
+    for file in files:
+        ends = np.append(np.sort(random.choice(4999, 250, replace=False)) + 1, 5000)
+        labels = np.array(list("xyz"))[np.cumsum(random.integers(1, 3, 251)) % 3]
+        times = (np.append(0, ends) / 500).tolist()
+        save_segments({"r": list(zip(times, times[1:], labels.tolist()))}, file)
+        rows.append(np.repeat(labels, np.diff(ends, prepend=0)))
+    M, N = map(ml.Partition.from_runs, rows)
+    head, row, *_, said = console("compare", *files).out.splitlines()
+    assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
+    near = np.median(M.sizes) / 10  # a tenth of the median segment of 14 rows
+    assert f"within {near / 500:.3g} s" in said
+    assert "F1@50: segments of one name" in said
+    scores = [ml.indices.segmental_f1(*rows, overlap=share) for share in (0.1, 0.25, 0.5)]
+    cells = [float(cell) for cell in row.split()[1:] if cell[-1] != "%"]
+    loss, right = ml.indices.partition_loss(M, N, normalized=False), ml.indices.precision_recall
+    expected = [*right(M, N, margin=near), ml.indices.edit_score(*rows), *scores]
+    assert [*cells[:2], *cells[3:]] == pytest.approx([loss, 250, *expected], abs=5e-3)
+    assert 0.0 < scores[2] < 1.0
+    shown = console("compare", *files, "--tolerance", "0.1").out
+    assert "within 0.1 s" in shown
+    assert float(shown.split("\n")[1].split()[4]) == pytest.approx(right(M, N, 50)[0], abs=5e-3)
+    save_segments(
+        {"r": [(start, end, "") for start, end, _ in read_segments(files[1])["r"]]}, files[1]
     )
-    assert float(row[2]) == 250
-    # a tenth of the median segment of 28 ms, 1.4 rows
-    assert f"within {np.median(M.sizes) / 5000:.3g} s" in said
-    right = ml.indices.precision_recall(M, N, margin=np.median(M.sizes) / 10)
-    assert [float(row[4]), float(row[5])] == pytest.approx(right, abs=5e-3)
-    said = console("compare", *files, "--tolerance", "0.1").out
-    assert "within 0.1 s" in said
-    right = ml.indices.precision_recall(M, N, margin=50)
-    assert float(said.splitlines()[1].split()[4]) == pytest.approx(right.precision, abs=5e-3)
+    assert console("compare", *files).out.splitlines()[1].split()[-1] == "-"
 
 
 def test_compare_fills_gaps_as_rows_are_filled(tmp_path: Path, console: Console) -> None:
@@ -668,27 +651,6 @@ def test_groups_are_left_out_as_a_whole(tmp_path: Path, console: Console) -> Non
     run(*fit, "--out", out)
     # In two units with three penalties each: two groups and all, or three recordings and all.
     assert (len(grouped), len(ml.load(out).agreement_.scores)) == (18, 24)
-
-
-def test_compare_names(tmp_path: Path, console: Console) -> None:
-    """The numbers of action segmentation, those of the labels of rows."""
-    true = [(0.0, 2.0, "x"), (2.0, 5.0, "y"), (5.0, 6.0, "x"), (6.0, 9.0, "z")]
-    found = [(0.0, 3.5, "x"), (3.5, 5.0, "y"), (5.0, 5.1, "z"), (5.1, 6.0, "x"), (6.0, 9.0, "y")]
-    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    save_segments({"r": true}, a)
-    save_segments({"r": found}, b)
-    head, row, _, note = console("compare", a, b).out.splitlines()
-    assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
-    assert "F1@50: segments of one name" in note
-    M, N = (row_labels(spans, 90, 10.0) for spans in (true, found))
-    scores = [ml.indices.segmental_f1(M, N, overlap=share) for share in (0.1, 0.25, 0.5)]
-    assert [float(word) for word in row.split()[-4:]] == pytest.approx(
-        [ml.indices.edit_score(M, N), *scores], abs=5e-3
-    )
-    assert 0.0 < scores[2] < 1.0
-    save_segments({"r": [(start, end, "") for start, end, _ in found]}, b)
-    head, row, *_ = console("compare", a, b).out.splitlines()
-    assert row.split()[-1] == "-"
 
 
 @pytest.mark.parametrize(
