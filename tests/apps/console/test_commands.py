@@ -558,10 +558,10 @@ def test_compare_measures_what_indices_measure_of_rows(tmp_path: Path, console: 
     assert 0.0 < scores[2] < 1.0
     shown = console("compare", *files, "--tolerance", "0.1").out
     assert "within 0.1 s" in shown
-    assert float(shown.split("\n")[1].split()[4]) == pytest.approx(right(M, N, 50)[0], abs=5e-3)
-    save_segments(
-        {"r": [(start, end, "") for start, end, _ in read_segments(files[1])["r"]]}, files[1]
-    )
+    precision = right(M, N, margin=50).precision
+    assert float(shown.split("\n")[1].split()[4]) == pytest.approx(precision, abs=5e-3)
+    unnamed = [(start, end, "") for start, end, _ in read_segments(files[1])["r"]]
+    save_segments({"r": unnamed}, files[1])
     assert console("compare", *files).out.splitlines()[1].split()[-1] == "-"
 
 
