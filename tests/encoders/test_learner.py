@@ -97,20 +97,23 @@ def test_repeatable_and_like_an_estimator() -> None:
     np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
 
 
+class WithZeros(torch.nn.Module):
+    """An encoder of a user that makes a tensor without a device."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.inner = SMALL(n_features, dropout=0.0)
+
+    def forward(self, X: Any) -> Any:
+        return self.inner(X + torch.zeros(X.shape[2]))
+
+
 def test_a_default_device_of_torch_changes_nothing() -> None:
     """A tensor on the device "meta" has no values, so any that is made there raises."""
-
-    class WithZeros(torch.nn.Module):
-        def __init__(self, n_features: int) -> None:
-            super().__init__()
-            self.inner = partial(Ensemble, encoder=SMALL, n_encoders=2)(n_features)
-
-        def forward(self, X: Any) -> Any:
-            return self.inner(X + torch.zeros(X.shape[2]))
-
-    expected = learner(WithZeros, validation=0.2).fit(XS, YS).transform(XS[0])
+    both = partial(Ensemble, encoder=WithZeros, n_encoders=2)
+    expected = learner(both, validation=0.2).fit(XS, YS).transform(XS[0])
     with torch.device("meta"):
-        found = learner(WithZeros, validation=0.2).fit(XS, YS).transform(XS[0])
+        found = learner(both, validation=0.2).fit(XS, YS).transform(XS[0])
     np.testing.assert_array_equal(found, expected)
 
 
@@ -294,7 +297,13 @@ FROZEN = partial(
 
 DETACHED = torch.nn.Linear(6, 2)
 DETACHED.register_forward_hook(lambda module, given, outputs: outputs.detach())
-TEAM = partial(Ensemble, encoder=partial(Normalized, encoder=SMALL), n_encoders=2)
+
+
+def team(encoder: Any) -> Any:
+    return partial(Ensemble, encoder=partial(Normalized, encoder=encoder), n_encoders=2)
+
+
+TEAM = team(SMALL)
 
 
 class Tied(Doubled):
