@@ -40,7 +40,7 @@ from metriclearn.running.callbacks import EarlyStopping
 from metriclearn.running.times import read_times
 from metriclearn.similarities import FourierSimilarity, Neighborhood, NodeLabels, Nodes
 from metriclearn.solvers import BundleDual
-from tests.sentences import Rows, assert_refused, every_row
+from tests.sentences import Rows
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
@@ -318,17 +318,11 @@ REST: Rows = [
     (partial(read_times, "a", np.array([0, 1], "m8[M]")), "a needs durations of a fixed length,"),
 ]
 
-ROOMS = {
+ROWS = {
     "partition": PARTITIONS,
     "partial labels": PARTIAL_LABELS,
     "form": FORMS,
     "oracle": ORACLES,
-    "path": PATHS,
+    "path of segmentations": PATHS,
     "rest": REST,
 }
-
-
-@every_row(ROOMS)
-def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
-    with assert_refused(sentence):
-        call()

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
@@ -19,7 +18,7 @@ from metriclearn.estimators import Viterbi
 from metriclearn.estimators.penalties.interval_regression import IntervalRegression
 from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
 from metriclearn.problem.regions import AT_LEAST_ONE, EXACTLY_ONE
-from tests.sentences import Rows, assert_refused, every_row
+from tests.sentences import Rows
 
 INF, NAN = np.inf, np.nan
 RNG = np.random.default_rng(0)
@@ -342,10 +341,3 @@ ROWS = {
     "suggestion": SUGGESTIONS,
     "stream": STREAMS,
 }
-
-
-@pytest.mark.filterwarnings("ignore")
-@every_row(ROWS)
-def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
-    with assert_refused(sentence):
-        call()
