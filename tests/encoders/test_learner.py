@@ -178,17 +178,6 @@ def test_names_are_learned_with_the_encoder(known: float, tmp_path: Path) -> Non
         np.testing.assert_array_equal(one, other)
 
 
-def test_an_ensemble_learns_names() -> None:
-    encoder = partial(Ensemble, encoder=SMALL, n_encoders=2)
-    fitted = learner(encoder, last=NAMED, n_epochs=1).fit(XS, YS)
-    assert encoder_of(fitted).network_(torch.as_tensor(XS[0]).float()[None]).shape == (
-        1,
-        LENGTHS[0],
-        6,
-    )
-    assert set(fitted.predict(XS[0])) <= set(fitted.classes_)
-
-
 class Concatenated(torch.nn.Module):
     """What an Ensemble does, without being one."""
 
@@ -646,18 +635,8 @@ def test_recordings_train_a_network_alike_or_not_at_all() -> None:
         learner(n_epochs=1, n_folds=2).fit(XS[:1], YS[:1])
 
 
-def test_parameters_of_augmentations_are_checked() -> None:
-    with pytest.raises(ValueError, match="Scaling needs a deviation of at least 0"):
-        Scaling(2, deviation=-1.0)
-
-
 @pytest.mark.parametrize("package", ["torch", "safetensors"])
 def test_error_for_a_missing_package_names_the_command(package: str, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"needs {package}.*pip install .*\[deep\]"):
         ml.encoders.__getattr__("WindowEncoder")  # as for a name that is new
-
-
-def test_distances_of_single_samples_are_refused() -> None:
-    with pytest.raises(TypeError, match="needs whole recordings"):
-        learner(n_epochs=1).fit(XS, YS).pair_distance(np.zeros((1, 2, 6)))

@@ -293,13 +293,6 @@ def test_ordinary_files_without_a_terminal_get_lines_of_progress(synthetic: Path
     assert re.search(r"choose: \d+ of \d+ fits are done", text)
 
 
-def test_the_papers_setting_misses_segments(tmp_path: Path) -> None:
-    options = ("tiny=true", "n_jobs=1", "pictures=false")
-    results = results_of(tmp_path, "experiment=paper_setting", *options)
-    means = {row["method"]: row["mean"] for row in results["rows"] if row["column"] == "estimated"}
-    assert means["ours/penalty 1, loss scale 0.5"] < means["penalty 1, loss scale 1 (the paper)"]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
