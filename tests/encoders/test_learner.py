@@ -583,6 +583,8 @@ def test_augmentations_move_truths_with_samples() -> None:
     partial_truth = [Recording(XS[0], ml.PartialPartition(60))]
     with pytest.raises(ValueError, match="TimeReversal needs recordings with all labels"):
         TimeReversal(2, probability=1.0)(partial_truth, random)
+    with pytest.raises(ValueError, match="Scaling needs a deviation of at least 0"):
+        Scaling(2, deviation=-1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Alternation, for sequences and tables: its objective, cuts, resuming, and what it teaches."""
 
+import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -215,6 +217,8 @@ def test_bad_completions_are_not_taken(completion) -> None:
     turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.estimators.Alternation())
     turns.run(20)
     assert_never_rises(turns.trace)
+    changed = [sum(map(operator.ne, *pair)) for pair in itertools.pairwise(turns.seen)]
+    assert turns.trace.changed == [len(turns.seen[0]), *changed]
     assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
 
 
