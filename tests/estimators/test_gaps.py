@@ -87,6 +87,16 @@ def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
     assert filled.calibrate(GAPPED, YS).boundary_probabilities(GAPPED[0]).min() >= 0
 
 
+def test_a_change_in_a_gap_is_in_its_middle() -> None:
+    """Of m unknown rows ⌊m/2⌋ are before it; rows at the ends belong to the segment there."""
+    x = np.repeat([0.0, 9.0], [5, 7])[:, None] + 0.01 * np.arange(12)[:, None]
+    learner = ml.ChangePointMetricLearner(view=ml.views.LeaveOut(), verbose=False)
+    segmenter = learner.fit([x, x], [[5, 12]] * 2)
+    x[[0, 3, 4, 5, 11]] = np.nan
+    assert segmenter.predict_change_points(x).tolist() == [4, 12]
+    assert segmenter.predict(x, n_segments=2).tolist() == [0] * 4 + [1] * 8
+
+
 # Labels
 
 
