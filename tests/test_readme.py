@@ -29,9 +29,7 @@ def python_blocks(document: str) -> list[str]:
 
 
 @pytest.mark.filterwarnings("error")
-def test_code_of_the_readme_runs_from_top_to_bottom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_of_the_readme_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys) -> None:
     """With one family of the members; that of docs/console.md has all."""
     monkeypatch.chdir(tmp_path)
     few = {"diagonal": default_members()["scaled, diagonal"]}
@@ -63,9 +61,7 @@ def test_first_pages_show_the_segmenter_and_no_other_estimator(document: str) ->
     assert shown <= {"Segmenter", "Viterbi"}  # tables name the algorithm of Viterbi
 
 
-def test_code_of_the_page_of_the_segmenter_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_of_the_page_of_the_segmenter_runs(tmp_path, monkeypatch) -> None:
     """With one member, and without the block that reads sound."""
     monkeypatch.chdir(tmp_path)
     few = {"diagonal": default_members()["scaled, diagonal"]}

@@ -59,7 +59,6 @@ def _properties() -> dict[str, Any]:
         "whole numbers": test_borders.test_whole_numbers_of_every_type,
         "overwritten": test_borders.test_arrays_may_be_overwritten,
         "interrupted": test_borders.test_interruptions_are_told,
-        "streams": test_borders.test_streams_of_one_buffer,
         "tables": test_tables.test_files_and_streams_of_changed_tables,
     }
     return {name: test.hypothesis.fuzz_one_input for name, test in tests.items()}

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,7 +26,6 @@ from tests.conformance import learners
 CALLS = calls()
 LEFT_OUT = ("ScalarLog",)  # is called with an array in place of a function
 ONCE = list({call.name: call for call in CALLS if call.name not in LEFT_OUT}.values())
-SEEDS = st.integers(0, 2**32)
 TYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 # One learner of each kind: fits of all of them would take long
 KINDS = ["diagonal, L1", "neighbors", "names", "penalty of the sequence", "penalty of the boundary"]
@@ -44,7 +43,6 @@ if find_spec("torch"):
             verbose=False,
         )
     )
-STREAMED = [name for name, row in ROWS.items() if row.streams and name not in learners.CLUSTERERS]
 
 
 def whole_numbers(call: Call) -> Any:
@@ -206,44 +204,6 @@ def test_interruptions_are_told(kind: str, moment: float) -> None:
             counts = {"n_segments": 3} if kind == "given counts" else {}
             model.predict_change_points(given[0], **counts)
         held(model)
-
-
-def assert_stream_of_one_buffer(model: Any, given: list[np.ndarray], seed: int) -> None:
-    """Chunks of 1 to 9 rows in a buffer that is used again give the segments of all rows."""
-    rng = np.random.default_rng(seed)
-    rows = given[int(rng.integers(len(given)))]
-    rows = rows + 0.5 * rng.normal(size=rows.shape)
-    rows = rows[: int(rng.integers(2, len(rows) + 1))]
-    buffer, stream, ends, names, begin = np.empty((9, rows.shape[1])), model.stream(), [], [], 0
-    parts = []
-    while begin < len(rows):
-        chunk = rows[begin : begin + int(rng.integers(1, 10))]
-        buffer[: len(chunk)] = chunk
-        parts.append(stream.push(buffer[: len(chunk)]))
-        begin += len(chunk)
-        buffer[:] = 1e3
-    parts.append(stream.finish())
-    for part in parts:
-        ends += part.ends.tolist()
-        names += [] if part.names is None else part.names.tolist()
-    if ends != model.predict_change_points(rows).tolist():
-        raise Wrong(f"a stream of {model} ends at {ends}")
-    told = np.repeat(names, np.diff([0, *ends])) if names else None
-    if told is not None and told.tolist() != model.predict(rows).tolist():
-        raise Wrong(f"a stream of {model} has the names {names}")
-
-
-@cache
-def encoder() -> Any:
-    return ROWS["encoder"].make().fit(learners.X, learners.Y)
-
-
-@in_ci(160)
-@given(st.sampled_from(STREAMED), SEEDS)
-def test_streams_of_one_buffer(kind: str, seed: int) -> None:
-    CASES[f"streams: {kind}"] += 1
-    model = encoder() if kind == "encoder" else learners.fitted(kind)
-    assert_stream_of_one_buffer(model, ROWS[kind].X, seed)
 
 
 @pytest.fixture(autouse=True)

@@ -63,9 +63,7 @@ def test_nothing_converges_on_rounding() -> None:
     st.floats(-6.0, 1.0),
     st.sampled_from([0.0, 1.0, 1e4]),
 )
-def test_objectives(
-    pair: tuple[Any, Any], seed: int, unit: float, strength: float, offset: float
-) -> None:
+def test_objectives(pair, seed, unit, strength, offset) -> None:
     """Objectives are not negative, not below their bound, and equal to the enumeration."""
     CASES["objectives"] += 1
     random = np.random.default_rng(seed)

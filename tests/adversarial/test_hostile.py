@@ -30,11 +30,7 @@ NUMBERS = {*"XxZSAB", "rows", "factors", "matrix", "means", "weights", "counts",
 NUMBERS |= {"sample_weight", "pairs", "signal", "costs", "deviations", "image", "variance"}
 LABELS = {"y", "labels", "labels_true", "labels_pred", "truths", "reference"}
 # NaN is documented for 0/0 and for a training history without validation
-NAN_IS_DOCUMENTED = (
-    "goodman_kruskal_gamma",
-    "weighted_goodman_kruskal",
-    "Encoder(validation=",
-)
+NAN_IS_DOCUMENTED = ("goodman_kruskal_gamma", "weighted_goodman_kruskal", "Encoder(validation=")
 # these accept anything, because they do not read the argument; NaT reads as a missing label
 NOT_READ = (
     "BoundaryFeatures.fit(X",

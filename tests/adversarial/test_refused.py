@@ -1,10 +1,10 @@
-"""What indices, pictures, clusterers and baselines refuse: a call, and a part of its sentence."""
+"""What is refused: a call, and a part of its one sentence. Here those of indices and pictures."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 
@@ -12,6 +12,7 @@ import metriclearn as ml
 import metriclearn.indices as indices
 from metriclearn import baselines, clusterers, plots
 from metriclearn.problem.partition import Partition
+from tests.adversarial import refused_core, refused_fits
 from tests.sentences import Rows, assert_refused, every_row
 
 NAN, INF = math.nan, math.inf
@@ -238,10 +239,11 @@ BASELINES: Rows = [
     (lambda: CUTS().fit(X, [np.full(len(y), -1) for y in Y]), "needs labels, but all labels"),
     (lambda: CUTS().fit(X, Y, length=3), "EqualCuts needs X, y as arguments of fit"),
 ]
-ROWS = {"index": INDICES, "picture": PICTURES, "clusterer": CLUSTERERS, "baseline": BASELINES}
+MINE = {"index": INDICES, "picture": PICTURES, "clusterer": CLUSTERERS, "baseline": BASELINES}
 
 
-@every_row(ROWS)
-def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
+@pytest.mark.filterwarnings("ignore")
+@every_row(MINE | refused_core.ROWS | refused_fits.ROWS)
+def test_refused_in_one_sentence(call, sentence: str) -> None:
     with assert_refused(sentence):
         call()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn.apps.console.live import live_segments
-from metriclearn.baselines import EqualCuts, TunedSegmenter
+from metriclearn.baselines import EqualCuts
 
 RNG = np.random.default_rng(0)
 LENGTHS = (60, 90, 47)
@@ -61,12 +60,3 @@ def test_known_rows_alone_are_cut_where_there_are_gaps() -> None:
         segmenter = ml.Segmenter(EqualCuts(n_segments=5), verbose=False).fit(gaps, Y)
     # 50 known rows make five segments of ten.
     assert segmenter.predict_change_points(gaps[0]).tolist() == [15, 30, 40, 50, 60]
-
-
-def test_they_are_better_than_metrics_of_noise_but_cannot_follow_a_stream() -> None:
-    members = {"equal cuts": [EqualCuts()], "euclidean": [TunedSegmenter()]}
-    consensus = ml.Segmenter(members, n_folds=3, for_streams=True, verbose=False).fit(X, Y)
-    losses = {share.family: share.loss for share in consensus.shares_}
-    assert losses["equal cuts"] < losses["euclidean"]
-    with pytest.raises(ValueError, match=r"live_segments needs a model such as .*got EqualCuts"):
-        list(live_segments(EqualCuts().fit(X, Y), [X[0]]))

@@ -99,9 +99,7 @@ def test_farthest_first_traversal_by_hand() -> None:
     weights=st.lists(st.integers(1, 3), min_size=6, max_size=6),
 )
 @settings(max_examples=60, deadline=None)
-def test_objective_is_equation_7_and_a_local_minimum(
-    X: NDArray, penalty: float, weights: list[int]
-) -> None:
+def test_objective_is_equation_7_and_a_local_minimum(X, penalty, weights) -> None:
     """A sample of weight w is w samples that stay together."""
     counts = weights[: len(X)]
     found = DPMeans(penalty).fit(X, sample_weight=counts)

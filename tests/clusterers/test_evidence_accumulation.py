@@ -26,9 +26,7 @@ def components(adjacent: NDArray) -> Partition:
 
 @given(runs=labelings, sixteenths=st.integers(0, 16), strict=st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_threshold_is_components_of_the_matrix(
-    runs: NDArray, sixteenths: int, strict: bool
-) -> None:
+def test_threshold_is_components_of_the_matrix(runs, sixteenths, strict) -> None:
     votes, threshold = coassociation(runs), sixteenths / 16
     found = evidence_accumulation(runs, threshold, strict=strict)
     expected = components(votes > threshold if strict else votes >= threshold)

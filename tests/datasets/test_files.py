@@ -70,11 +70,7 @@ def test_lines_of_a_stream_have_their_numbers() -> None:
         (4, ["1.5", "2"]),
     ]
     quoted = ['x,"y\n', '"",z"\n', '1,"2\n', "\n", '3,4"\n', "5,6\n"]
-    assert [*stream_rows(quoted)] == [
-        (1, ["x", 'y\n",z']),
-        (3, ["1", "2\n\n3,4"]),
-        (6, ["5", "6"]),
-    ]
+    assert [*stream_rows(quoted)] == [(1, ["x", 'y\n",z']), (3, ["1", "2\n\n3,4"]), (6, ["5", "6"])]
     assert [*stream_rows(["1,2\n"])] == [(1, ["1", "2"])]
     with pytest.raises(ValueError, match="Line 2 opens a quote that no line closes; correct it"):
         list(stream_rows(["x,y\n", '1,"2\n', "3,4\n"]))
@@ -309,9 +305,7 @@ def test_recordings_named_like_tables_of_segments_are_noted(tmp_path: Path) -> N
         ("0.5,,2.0,", [0.5, None, 2.0, None], ["0.5", "", "2.0", ""]),
     ],
 )
-def test_rows_without_a_label_are_unlabeled(
-    tmp_path: Path, texts: str, values: list[object], read: list[object]
-) -> None:
+def test_rows_without_a_label_are_unlabeled(tmp_path, texts, values, read) -> None:
     lines = [f"{i},{one}" for i, one in enumerate(texts.split(","))]
     (tmp_path / "a.csv").write_text("\n".join(["x,label", *lines]))
     assert load_files(tmp_path, partly=True).labels[0].tolist() == read

@@ -46,9 +46,7 @@ def here() -> ChangePointMetricLearner:
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy", "parquet", "zarr", "csv", "packed"])
-def test_every_kind_gives_the_same_sequences_and_metric(
-    kind: str, here: ChangePointMetricLearner, tmp_path: Path
-) -> None:
+def test_every_kind_gives_the_same_sequences_and_metric(kind, here, tmp_path) -> None:
     (tmp_path / "größe 1").mkdir()
     stored = write(kind, tmp_path / "größe 1")
     assert len(stored) == len(stored.sequences) == len(stored.labels) == 7

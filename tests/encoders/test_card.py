@@ -10,68 +10,40 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import metriclearn
-from metriclearn import ChangePointMetricLearner, FullMetric, NamedSegmentLearner, SquaredFrobenius
-from metriclearn.datasets import make_change_points
-from metriclearn.views import Neighbors
 from tests.processes import kill_after_writing
 
 torch = pytest.importorskip("torch")
 
 from metriclearn.encoders import (  # noqa: E402
-    Encoder,
-    Ensemble,
     FrozenEncoder,
     FrozenFeatures,
-    Normalized,
     StructuredHingeLoss,
-    TemporalConvolution,
     WindowEncoder,
     export_onnx,
 )
+from tests.encoders import test_learner as processor  # noqa: E402
+from tests.encoders.test_learner import NAMED, PLAIN, XS, YS, WithZeros, encoder_of  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a graphics card that torch can use"
 )
 
-DATA = make_change_points(5, 60, 6, 2, (3, 5), noise=1.0, jump=1.5, random_state=0)
-XS, YS = DATA.sequences, DATA.labels
 # without dropout, which each device draws by itself
-SMALL = partial(
-    TemporalConvolution, n_channels=2, width=4, n_outputs=3, n_blocks=1, kernel_size=3, dropout=0.0
-)
-FROZEN = partial(
-    FrozenEncoder,
-    module=partial(torch.nn.Linear, 6, 4),
-    head=partial(WindowEncoder, width=4, n_outputs=2, dropout=0.0),
-)
-TEAM = partial(Ensemble, encoder=partial(Normalized, encoder=SMALL), n_encoders=2)
-NAMED = NamedSegmentLearner(
-    FullMetric(), SquaredFrobenius(0.1), emissions=Neighbors(0), standardize=False
-)
+SMALL = partial(processor.SMALL, dropout=0.0)
+HEAD = partial(WindowEncoder, width=4, n_outputs=2, dropout=0.0)
+FROZEN = partial(FrozenEncoder, module=partial(torch.nn.Linear, 6, 4), head=HEAD)
+TEAM = processor.team(SMALL)
 
 
-def learner(
-    network: Any = SMALL, device: str = "cuda", last: Any = None, **options: Any
-) -> ChangePointMetricLearner:
-    """A learner behind an Encoder."""
-    defaults: dict[str, Any] = {"n_epochs": 5, "batch_size": 2, "random_state": 0, "verbose": False}
-    view = Encoder(network, device=device, names=last is not None, **{**defaults, **options})
-    if last is not None:
-        return clone(last).set_params(view=view)
-    return ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False, retune=True, view=view
-    )
-
-
-def encoder_of(fitted: Any) -> Any:
-    return fitted.score_.view
+def learner(network: Any = SMALL, device: str = "cuda", last: Any = PLAIN, **options: Any) -> Any:
+    """A learner behind an Encoder on a card."""
+    return processor.learner(network, last, device=device, **{"n_epochs": 5, **options})
 
 
 @pytest.mark.parametrize("encoder", [SMALL, FROZEN, TEAM])
-@pytest.mark.parametrize("last", [None, NAMED])
+@pytest.mark.parametrize("last", [PLAIN, NAMED])
 def test_a_card_learns_what_the_processor_learns(encoder: Any, last: Any) -> None:
     """Sums of single precision have another order there."""
     fitted = learner(encoder, last=last).fit(XS, YS)
@@ -178,17 +150,6 @@ def test_frozen_features_of_a_module_on_a_card() -> None:
     expected = FrozenFeatures(module, (6,)).transform(XS[0])
     found = FrozenFeatures(module.cuda(), (6,)).transform(XS[0])
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-class WithZeros(torch.nn.Module):
-    """An encoder of a user that makes a tensor without a device."""
-
-    def __init__(self, n_features: int) -> None:
-        super().__init__()
-        self.inner = SMALL(n_features)
-
-    def forward(self, X: Any) -> Any:
-        return self.inner(X + torch.zeros(X.shape[2]))
 
 
 def test_tensors_without_a_device_are_on_that_of_the_encoder() -> None:

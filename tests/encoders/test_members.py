@@ -18,34 +18,6 @@ DATA = make_change_points(4, 60, 5, 2, (3, 4), random_state=0)
 NEW = make_change_points(2, 60, 5, 2, (3, 4), random_state=1)
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_encoders_are_members(named: bool, tmp_path) -> None:
-    """Cross-fitted, tuned together, weighed, saved and loaded like metrics."""
-    network = partial(WindowEncoder, n_outputs=2, width=4)
-    view = Encoder(network, n_epochs=2, random_state=0, names=named)
-    learner = ml.NamedSegmentLearner if named else ml.ChangePointMetricLearner
-    member = learner(ml.FullMetric(), ml.SquaredFrobenius(1.0, 1.0), view=view)
-    members = {"encoder": [member], "diagonal": [ml.ChangePointMetricLearner()]}
-    labels = DATA.labels
-    if named:
-        labels = [np.where(one % 2, "walk", "sit") for one in labels]
-    consensus = ml.Segmenter(members, n_folds=2, verbose=False).fit(DATA.sequences, labels)
-    assert consensus.agreement_.families == ["encoder"] * (9 if named else 18) + ["diagonal"] * 18
-    first, second, whole = consensus.agreement_.scores[:3]
-    assert first.penalty == second.penalty == whole.penalty
-    first, second, _ = consensus.cross_fit_.models[0]
-    assert first.score_.view.network_ is not second.score_.view.network_
-    found = consensus.predict(NEW.sequences)
-    if named:
-        assert set(np.concatenate(found)) <= {"sit", "walk"}
-    expected = consensus.expected_loss(NEW.sequences)
-    loaded = ml.load(ml.save(consensus, tmp_path / "model.npz"))
-    np.testing.assert_array_equal(
-        np.concatenate(loaded.predict(NEW.sequences)), np.concatenate(found)
-    )
-    np.testing.assert_allclose(loaded.expected_loss(NEW.sequences), expected, rtol=1e-6)
-
-
 def test_members_share_a_network(tmp_path) -> None:
     """A view of several members is trained once per part, and follows a stream."""
     network = partial(WindowEncoder, n_outputs=2, width=4)

@@ -110,21 +110,6 @@ def test_certificates(metric, regularizer, n_segments) -> None:
     assert solved.solution_.objective < plain.solution_.objective
 
 
-def test_penalties_find_what_no_single_penalty_does() -> None:
-    Xs, ys = [X for X, _ in TEST], [y for _, y in TEST]
-    regularizer = ml.SquaredFrobenius(1e-3)
-    plain = learner(regularizer=regularizer).fit(XS, YS)
-    penalized = learner(regularizer=regularizer, penalty=BOTH).fit(XS, YS)
-    assert penalized.score(Xs, ys) > 0.7 * plain.score(Xs, ys)  # minus the loss
-    assert penalized.feature_penalty_.coef_[0] < 0.0  # a mark makes a change cheaper
-    X = Xs[0]
-    penalties = penalized.feature_penalty_.penalties(X)
-    varying = (
-        np.column_stack([flags(X), np.full(61, loudness(X))]) @ penalized.feature_penalty_.coef_
-    )
-    assert np.ptp(penalties - varying) == pytest.approx(0.0, abs=1e-9)
-
-
 def test_weights_are_not_negative_where_that_is_said() -> None:
     penalty = ml.FeaturePenalty((flags, loudness), nonnegative=(True, False), strength=0.3)
     fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(1e-3)).fit(XS, YS)

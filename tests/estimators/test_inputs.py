@@ -304,6 +304,12 @@ def test_constant_features_of_other_estimators(estimator) -> None:
     assert np.isfinite(estimator.components_).all()
 
 
+def test_a_consensus_tells_of_constant_features() -> None:
+    segmenter = ml.Segmenter(baselines.TunedSegmenter(), n_folds=2, verbose=False)
+    with assert_warned(r"^Segmenter gives no weight to 1 feature.s. .*\(3\); remove"):
+        segmenter.fit([np.insert(array, 3, 7.0, axis=1) for array in XS], YS)
+
+
 @pytest.mark.parametrize(
     ("solver", "remedy"),
     [

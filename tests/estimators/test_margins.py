@@ -1,7 +1,5 @@
 """Margins of fitted segmenters: the program's own, calibrated, saved and drawn."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -59,9 +57,7 @@ def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
         Calibration.learn([one], [truth], 2)
 
 
-def test_calibration_is_kept_in_files_and_not_for_another_metric(
-    learner: ml.ChangePointMetricLearner, tmp_path: Path
-) -> None:
+def test_calibration_is_kept_in_files_and_not_for_another_metric(learner, tmp_path) -> None:
     learner.calibrate(DATA.sequences, DATA.labels, tolerance=2)
     margins = learner.boundary_margins(DATA.sequences)
     truths = [ml.Partition.from_runs(labels) for labels in DATA.labels]
@@ -74,15 +70,3 @@ def test_calibration_is_kept_in_files_and_not_for_another_metric(
     assert again.boundary_margins(DATA.sequences[0], tolerance=1).probabilities is None
     again.score_ = again.score_.at(2.0 * again.penalty_)
     assert again.boundary_margins(DATA.sequences[0]).probabilities is None
-
-
-def test_pictures_say_what_is_least_sure(learner: ml.ChangePointMetricLearner) -> None:
-    margins = learner.boundary_margins(DATA.sequences[0])
-    weakest = margins.change_points[np.argmin(margins.losses)]
-    figure = margins.plot()
-    assert f"the least sure one at {weakest}" in figure._suptitle.get_text()
-    bands = margins.intervals(0.1 * float(np.median(margins.losses)))
-    pale = learner.plot(DATA.sequences[0], return_margins=True).axes[0].patches[-len(bands) :]
-    assert [patch.get_width() for patch in pale] == [last - first + 1 for first, last in bands]
-    drawn = [patch.get_extents().width for patch in figure.axes[0].patches]
-    assert len(drawn) == len(bands)

@@ -198,9 +198,7 @@ def test_grid_search_is_exhaustive() -> None:
 
 
 @pytest.mark.parametrize("rounding", [ThresholdCut(), KMeansRounding(), Discretization()])
-def test_odd_images_are_divided_all_the_same(
-    of_images: ml.NormalizedCutMetricLearner, rounding: Any
-) -> None:
+def test_odd_images_are_divided_all_the_same(of_images, rounding) -> None:
     model = copy.copy(of_images).set_params(rounding=rounding)
     assert set(np.unique(model.predict(FLAT))) == {0, 1}
     assert model.predict(FLAT, None).shape == (40, 50)
@@ -269,9 +267,7 @@ def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
         (np.ones((9, 3)), 2, "is expecting 5 features"),
     ],
 )
-def test_what_cannot_be_divided_is_named(
-    of_images: ml.NormalizedCutMetricLearner, X: Any, count: Any, message: str
-) -> None:
+def test_what_cannot_be_divided_is_named(of_images, X, count, message) -> None:
     with pytest.raises(ValueError, match=message):
         of_images.predict(X, count)
 

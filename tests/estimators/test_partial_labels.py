@@ -1,6 +1,7 @@
 """Alternation, for sequences and tables: its objective, cuts, resuming, and what it teaches."""
 
 import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.learners.alternation import Turns
 from metriclearn.oracles.change_points import PenalizedSegmentation
@@ -26,7 +25,6 @@ from tests.exhaustive import all_segmentations
 from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn, some_of
 
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
-TEST = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=4)
 IRIS, SPECIES = load_iris(return_X_y=True)
 STARTS = [ml.estimators.KnownStart(), ml.estimators.PrincipalStart(3)]
 
@@ -219,6 +217,8 @@ def test_bad_completions_are_not_taken(completion) -> None:
     turns = Turns(problem, ml.BundleDual(1e-3).minimize, ml.estimators.Alternation())
     turns.run(20)
     assert_never_rises(turns.trace)
+    changed = [sum(map(operator.ne, *pair)) for pair in itertools.pairwise(turns.seen)]
+    assert turns.trace.changed == [len(turns.seen[0]), *changed]
     assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
 
 
@@ -263,52 +263,6 @@ def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_p
     stopped = fit(y, alternation=clone(kept).set_params(max_alternations=len(whole))).alternation_
     assert stopped.reason == "max_alternations"
     assert fit(y, alternation=kept).alternation_ == whole
-
-
-def test_few_labels_and_regions_alone_teach() -> None:
-    """Better than the Euclidean metric with a penalty tuned on all labels."""
-    euclidean = TunedSegmenter().fit(DATA.sequences, DATA.labels)
-    least = euclidean.score(TEST.sequences, TEST.labels)
-    assert fit(masked(0.34)).score(TEST.sequences, TEST.labels) > 0.5 * least
-    knowns = []
-    for labels in DATA.labels:
-        ends = [int(t) for t in ml.Partition.from_runs(labels).change_points]
-        regions = [ml.Region(t - 5, t + 5, ml.problem.EXACTLY_ONE) for t in ends[:-1]]
-        spans = [(a + 5, b - 5) for a, b in itertools.pairwise([0, *ends])]
-        regions += [ml.Region(a, b, ml.problem.NO_CHANGE) for a, b in spans if b - a > 2]
-        knowns.append(ml.PartialPartition(150, regions=regions))
-    learner = fit(knowns)
-    assert learner.score(TEST.sequences, TEST.labels) > 0.75 * least
-    assert learner.score(DATA.sequences, knowns) > -1e-3
-
-
-@pytest.mark.parametrize(("start", "share"), [(STARTS[0], 0.4), (STARTS[1], 1.0)])
-def test_a_few_labels_of_a_table_teach(start, share) -> None:
-    """Iris with a fifth of the labels: better than none; far better from the known samples."""
-    known, truth, loss = (
-        some_of([SPECIES], 0.2)[0],
-        ml.Partition.from_labels(SPECIES),
-        ml.problem.FrobeniusLoss(),
-    )
-    learner = table_learner(
-        regularizer=ml.SquaredFrobenius(100.0), alternation=ml.estimators.Alternation(start=start)
-    ).fit(IRIS, known)
-    assert_never_rises(learner.alternation_)
-    completed = ml.Partition.from_labels(learner.completions_[0])
-    assert ml.PartialPartition(150, known).allows_clusters(completed)
-    euclidean = KMeans(3, n_init=10, random_state=0).fit_predict(IRIS / IRIS.std(axis=0))
-    plain = loss(ml.Partition.from_labels(euclidean), truth)
-    assert -learner.score(IRIS, SPECIES) < share * plain
-    rows = known >= 0
-    predicted = ml.Partition.from_labels(learner.predict(IRIS)[rows])
-    expected = loss(predicted, ml.Partition.from_labels(known[rows]))
-    assert learner.score(IRIS, known) == pytest.approx(-expected)
-
-
-def test_solvers_without_cuts_go_on_from_their_point() -> None:
-    with pytest.warns(UserWarning, match="relative gap"):
-        learner = fit(masked(0.5), solver=ml.solvers.ProjectedSubgradient(max_rounds=30))
-    assert_never_rises(learner.alternation_)
 
 
 def test_errors() -> None:

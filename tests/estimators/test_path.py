@@ -11,7 +11,7 @@ import metriclearn as ml
 from metriclearn.running.callbacks import Callback, ScalarLog
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
-TIGHT, ROUGH = ml.BundleDual(1e-6), ml.BundleDual(1e-2)
+TIGHT = ml.BundleDual(1e-6)
 
 
 @pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
@@ -41,18 +41,6 @@ def test_warm_starts_ask_oracles_less() -> None:
     each = [clone(learner).set_params(regularizer__strength=s).fit(XS, YS) for s in strengths[1:]]
     cold = [alone.solution_.trace.oracle_calls[-1] for alone in each]
     assert sum(warm) < 0.9 * sum(cold)
-
-
-@pytest.mark.parametrize(
-    "solver", [ml.solvers.CuttingPlane(), ml.solvers.ProjectedSubgradient(max_rounds=100)]
-)
-def test_other_solvers_take_part(solver) -> None:
-    learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.SquaredFrobenius(), solver)
-    path = ml.regularization_path(learner, XS, YS, [0.3, 0.1])
-    exact = ml.regularization_path(clone(learner).set_params(solver=TIGHT), XS, YS, [0.3, 0.1])
-    for mine, best in zip(path.solutions, exact.solutions):
-        assert best.lower_bound - 1e-12 <= mine.objective <= best.objective + mine.gap
-        assert mine.scale == pytest.approx(best.scale)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +77,9 @@ def test_validation_loss_chooses() -> None:
     ("metric", "unit"), [(ml.DiagonalMetric(), "features"), (ml.FullMetric(), "eigenvalues")]
 )
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
-    from matplotlib.text import Text
-
-    learner = ml.ChangePointMetricLearner(metric, ml.Trace(), ROUGH)
+    learner = ml.ChangePointMetricLearner(metric, ml.Trace(), ml.BundleDual(1e-2))
     figure = ml.regularization_path(learner, XS, YS, 2, validation=(XS[:2], YS[:2])).plot()
-    assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
+    assert f"of 6 {unit}" in figure.get_suptitle()
 
 
 def test_a_path_has_the_callbacks_itself() -> None:

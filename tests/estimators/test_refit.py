@@ -117,22 +117,3 @@ def test_paths_of_other_sequences_leave_a_fitted_learner_alone() -> None:
     before = learner.predict_penalties(TRAIN.sequences)
     learner.identity_paths([2.0 * X[:, :1] for X in TRAIN.sequences])
     np.testing.assert_array_equal(learner.predict_penalties(TRAIN.sequences), before)
-
-
-def test_models_of_many_members_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, names and losses of the new recordings were kept with the old models."""
-    members = {"euclidean": [baselines.TunedSegmenter()]}
-    segmenter = ml.Segmenter(members, n_folds=2, verbose=False).fit(TRAIN)
-    before = dict(vars(segmenter))
-    constant = [X * [1.0, 1.0, 0.0] for X in OTHER.sequences]
-    where = "metriclearn.estimators.segmenter"
-    for late, data in (("note_constant", (constant, OTHER.labels)), ("validation_of", (OTHER,))):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"{where}.{late}", failing)
-            with pytest.raises(MemoryError):
-                segmenter.fit(*data)
-        assert_kept(segmenter, before)
-
-
-def failing(*args, **options):
-    raise MemoryError("no memory left")

@@ -6,7 +6,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import LabeledPartition
 from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
-from metriclearn.running.callbacks import Callback
 from metriclearn.running.row_times import evenly
 from tests.exhaustive import all_segmentations
 from tests.sentences import assert_refused
@@ -354,9 +352,7 @@ def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
         assert {one.rule.multiple for one in fitted.cross_fit_.candidates} == multiples
 
 
-def test_fits_in_threads_leave_the_filters_of_warnings_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fits_in_threads_leave_the_filters_of_warnings_alone(monkeypatch) -> None:
     """Filters are of all threads: set in one, they would come and go in the others."""
     usual, threads = warnings.catch_warnings, set()
 
@@ -507,17 +503,6 @@ def test_recordings_that_teach_nothing_stop_no_member(kind) -> None:
     np.testing.assert_array_equal(few.predict(X[2]), same.predict(X[2]))
 
 
-def test_an_interrupt_of_the_only_fit_changes_nothing() -> None:
-    class Stop(Callback):
-        def on_round(self, progress) -> bool:
-            raise KeyboardInterrupt
-
-    segmenter = ml.Segmenter(ml.ChangePointMetricLearner(callbacks=[Stop()]), verbose=False)
-    with pytest.raises(KeyboardInterrupt), warnings.catch_warnings(action="ignore"):
-        segmenter.fit(DATA.sequences[0], DATA.labels[0])
-    assert not hasattr(segmenter, "agreement_")
-
-
 def test_columns_in_another_order_are_refused_at_any_rate() -> None:
     frames = [pd.DataFrame(X, columns=list("abcdef")) for X in DATA.sequences]
     segmenter = ml.Segmenter(METRICS, n_folds=2, rate=1.0, verbose=False).fit(frames, DATA.labels)
@@ -579,16 +564,6 @@ def test_thinned_members_learn_from_eight_thousand_labeled_rows(labeled, every) 
     whitened = ml.estimators.Member("whitened", ml.WhitenedMetricLearner(), every=None)
     segmenter = ml.Segmenter({"whitened": [whitened]}, verbose=False).fit(X, y)
     assert [member.every for member in segmenter.cross_fit_.members] == [every]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_default_members_learn_from_regions_without_any_stretch() -> None:
-    X, _ = steps(25)
-    regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(25, 200, 25)]
-    segmenter = ml.Segmenter(verbose=False, n_folds=2)
-    segmenter.fit(X, [ml.PartialPartition(200, regions=regions)] * 2)
-    found = ml.Partition.from_change_points(segmenter.predict_change_points(X[0]))
-    assert ml.PartialPartition(200, regions=regions).allows(found)
 
 
 def test_a_number_among_texts_is_no_text(recwarn) -> None:
@@ -661,9 +636,7 @@ def test_labels_of_several_kinds_keep_their_names_where_rows_are_missing() -> No
     assert segmenter.classes_.tolist() == sorted(set(y[0]))
 
 
-def test_names_are_predicted_as_they_were_given_by_members_without_names_too(
-    tmp_path: Path,
-) -> None:
+def test_names_are_predicted_as_they_were_given_by_members_without_names_too(tmp_path) -> None:
     X, y = named_recordings(4, 0)
     numbers = {name: 10 * i for i, name in enumerate(sorted(set(np.concatenate(y).tolist())))}
     coded = [np.array([numbers[name] for name in one.tolist()]) for one in y]

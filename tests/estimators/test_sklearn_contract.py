@@ -33,7 +33,7 @@ WEIGHTED = TRANSDUCTIVE | {
 }
 DP_MEANS = {
     "check_sample_weight_equivalence_on_dense_data": "the w samples of a weight w stay together, "
-    "where each of w copies may open a cluster; and a weight of 0 is refused",
+    "where each of w copies may open a cluster; and a weight of 0 is refused"
 }
 COARSE = ml.BundleDual(tolerance=0.1)
 # with checks that cannot apply, and how many pass at least

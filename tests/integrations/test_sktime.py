@@ -6,11 +6,7 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from metriclearn import (
-    ChangePointMetricLearner,
-    NamedSegmentLearner,
-    Segmenter,
-)
+from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, Segmenter
 from metriclearn.estimators import Viterbi
 from metriclearn.views import Neighbors, Posteriors
 from tests.integrations.series import labeled_series

@@ -153,9 +153,7 @@ def test_given_counts_of_20000_samples_equal_constrained_programs() -> None:
 @pytest.mark.parametrize("seed", [0, 3, 5])
 @pytest.mark.parametrize("n_segments", [None, 9])
 @pytest.mark.parametrize("annotated", [False, True])
-def test_equals_two_constrained_programs_per_boundary(
-    seed: int, n_segments: int | None, annotated: bool
-) -> None:
+def test_equals_two_constrained_programs_per_boundary(seed, n_segments, annotated) -> None:
     X, truth = noisy_steps(seed, T=300, K=8, P=3)
     min_size, tolerance = 1 + seed % 3, (0, 3, 20)[seed // 2]
     form = LowRankForm(0.6 * X).shifted(-float(np.random.default_rng(seed).uniform(3, 30)))

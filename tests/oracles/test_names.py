@@ -14,12 +14,7 @@ from metriclearn.problem import LowRankForm
 from metriclearn.problem.charges import charge
 from metriclearn.problem.forms import cumulative_sums
 from metriclearn.problem.losses import ChargedForm
-from metriclearn.problem.named_segments import (
-    NamedLoss,
-    NamedPartition,
-    NameScores,
-    PartialNames,
-)
+from metriclearn.problem.named_segments import NamedLoss, NamedPartition, NameScores, PartialNames
 from metriclearn.problem.partial_labels import PartialPartition
 from tests.budget import examples
 from tests.exhaustive import all_segmentations, block_means, dense_form

@@ -144,9 +144,7 @@ def test_cases_by_hand() -> None:
         assert found.n_clusters == pytest.approx(count)
         assert found.inner(truth) == pytest.approx(inner)
     np.testing.assert_allclose(
-        oracle(form.plus(truth, 2.0), 1).to_array(),
-        (np.eye(4) - truth.to_array()) / 2,
-        atol=1e-12,
+        oracle(form.plus(truth, 2.0), 1).to_array(), (np.eye(4) - truth.to_array()) / 2, atol=1e-12
     )
 
 

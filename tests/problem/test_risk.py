@@ -5,11 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from metriclearn import (
-    DiagonalMetric,
-    FullMetric,
-    Partition,
-)
+from metriclearn import DiagonalMetric, FullMetric, Partition
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone

@@ -190,9 +190,7 @@ def test_many_shards_and_a_long_w(client: Any) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.02])
-def test_killed_worker(
-    delay: float, cluster: Cluster, client: Any, expected: Any, data: tuple[Any, Any]
-) -> None:
+def test_killed_worker(delay, cluster, client, expected, data) -> None:
     """After SIGKILL in the middle of training one worker finishes with the same result."""
     killer = Killer(cluster.kill_a_worker, 3, delay)
     found = learner(executor=DaskExecutor(client), callbacks=[killer]).fit(*data)

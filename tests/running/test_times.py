@@ -132,9 +132,7 @@ def test_forms(values: object, seconds: list[float]) -> None:
         ([0, 4], None, 4, "The times may count milliseconds: rows are 4 apart"),
     ],
 )
-def test_a_note_names_the_reading(
-    values: list, column: str | None, step: float, note: str | None
-) -> None:
+def test_a_note_names_the_reading(values, column, step, note) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         times = read_times("a", values, column)

@@ -8,13 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from metriclearn import DiagonalMetric, FullMetric
-from metriclearn.similarities import (
-    FourierSimilarity,
-    GaussianSimilarity,
-    Neighborhood,
-    NodeLabels,
-    Similarity,
-)
+from metriclearn.similarities import FourierSimilarity, GaussianSimilarity, Neighborhood, NodeLabels
 from metriclearn.solvers.mahalanobis import Metric
 from tests.similarities.problems import completed, dense_similarity, expanded, hidden, hinge_of
 
@@ -60,9 +54,7 @@ def test_values_are_those_over_samples(metric: Metric, truths: Truths) -> None:
 )
 @pytest.mark.parametrize("normalized", [False, True], ids=["", "normalized"])
 @pytest.mark.parametrize("ramp", [False, True], ids=["hinge", "ramp"])
-def test_slopes_agree_with_finite_differences(
-    metric: Metric, similarity: Similarity, truths: Truths, normalized: bool, ramp: bool
-) -> None:
+def test_slopes_agree_with_finite_differences(metric, similarity, truths, normalized, ramp) -> None:
     settings: Any = {"loss_scale": 0.05, "normalized": normalized, "ramp": ramp}
     hinge = hinge_of(PROBLEMS, metric, similarity, truths=truths, **settings)
     w, step = point(metric), 1e-5
@@ -100,9 +92,7 @@ def test_majorant_touches_and_stays_above(metric: Metric, truths: Truths) -> Non
 
 @pytest.mark.parametrize("balance", [-1.0, 0.0, 1.0])
 @pytest.mark.parametrize("normalized", [False, True], ids=["", "normalized"])
-def test_a_ramp_lies_between_the_hinge_and_the_loss_of_prediction(
-    normalized: bool, balance: float
-) -> None:
+def test_a_ramp_lies_between_the_hinge_and_the_loss_of_prediction(normalized, balance) -> None:
     """For α → 0 it tends to that loss, by a full decomposition over the samples."""
     truths = [replace(problem.labels, balance=balance) for problem in PROBLEMS]
     w = point(FullMetric())

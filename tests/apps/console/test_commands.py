@@ -91,9 +91,7 @@ def model(songs: Path) -> Path:
     return path
 
 
-def test_two_commands_from_a_folder_to_a_picture(
-    songs: Path, model: Path, console: Console
-) -> None:
+def test_two_commands_from_a_folder_to_a_picture(songs, model, console) -> None:
     out = songs / "out"
     wave = songs / "new" / "r3.wav"
     truth = songs / "new" / "truth.csv"
@@ -136,18 +134,15 @@ def test_info_tells_what_it_is(model: Path, console: Console) -> None:
         (ml.ChangePointMetricLearner(), "ChangePointMetricLearner without a metric"),
         (make_pipeline(ml.views.HermiteMoments(2)), "HermiteMoments without a metric"),
         (
-            make_pipeline(
-                ml.views.HermiteMoments(2),
-                ml.ChangePointMetricLearner(),
-            ).fit([np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]),
+            make_pipeline(ml.views.HermiteMoments(2), ml.ChangePointMetricLearner()).fit(
+                [np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]
+            ),
             "HermiteMoments → ChangePointMetricLearner of 1 features",
         ),
     ],
     ids=["unfitted", "pipeline", "fitted pipeline"],
 )
-def test_info_on_what_holds_no_metric_is_a_sentence(
-    estimator: Any, sentence: str, tmp_path: Path, console: Console
-) -> None:
+def test_info_on_what_holds_no_metric_is_a_sentence(estimator, sentence, tmp_path, console) -> None:
     file = ml.save(estimator, tmp_path / "m.npz")
     assert console("info", file).out.startswith(sentence)
 
@@ -168,9 +163,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_files_of_other_programs_are_learned_from_written_and_compared(
-    tmp_path: Path, console: Console
-) -> None:
+def test_files_of_other_programs_are_learned_from_written_and_compared(tmp_path, console) -> None:
     pytest.importorskip("pympi")
     folder, out = tmp_path / "tables", tmp_path / "out"
     folder.mkdir()
@@ -315,26 +308,6 @@ def test_a_note_is_said_once(tmp_path: Path, console: Console) -> None:
     assert len(notes) == len(set(notes))
 
 
-@pytest.mark.parametrize(
-    ("times", "rate", "sentence"),
-    [
-        ([500.0] * 3, "0.002", "may count milliseconds: rows are 500 apart"),
-        ([0.1, 0.5, 0.5], "2", "Rows are 0.1 to 0.5 s apart"),
-    ],
-    ids=["milliseconds", "two rates"],
-)
-def test_warnings_for_implausible_times(
-    tmp_path: Path, times: list[float], rate: str, sentence: str, console: Console
-) -> None:
-    folder = write_tables(tmp_path / "t")
-    for file, step in zip(sorted(folder.iterdir()), times):
-        table = pd.read_csv(file)
-        table.assign(time=step * np.arange(len(table))).to_csv(file, index=False)
-    told = console("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--time", "time")
-    assert sentence in told.err
-    assert f"{rate} rows per second" in told.out
-
-
 def test_labels_and_rows_that_are_easily_missed(tmp_path: Path, console: Console) -> None:
     folder = write_tables(tmp_path / "t")
     first, other, _ = sorted(folder.iterdir())
@@ -429,9 +402,7 @@ def test_boundaries_without_classes(songs: Path, tmp_path: Path, console: Consol
     assert shown.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
 
 
-def test_table_in_minutes_and_options_of_tables(
-    songs: Path, tmp_path: Path, console: Console
-) -> None:
+def test_table_in_minutes_and_options_of_tables(songs, tmp_path, console) -> None:
     tables = read_segments(songs / "segments.csv")
     minutes = {r: [(a / 3, b / 3, label) for a, b, label in t] for r, t in tables.items()}
     save_segments(minutes, songs / "third.csv")
@@ -514,9 +485,7 @@ def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
     ],
     ids=["empty", "no table", "other files", "no recordings", "tables"],
 )
-def test_folders_that_lack_something(
-    tmp_path: Path, files: dict[str, str], sentence: str, console: Console
-) -> None:
+def test_folders_that_lack_something(tmp_path, files, sentence, console) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     console.assert_refused(sentence, "fit", tmp_path, "--out", tmp_path / "m.model")
@@ -566,33 +535,34 @@ def test_compare_counts(tmp_path: Path, console: Console) -> None:
     console.assert_refused("recording in common", "compare", a, b)
 
 
-def test_compare_is_exact_at_any_rate(tmp_path: Path, console: Console) -> None:
-    """At 500 rows a second, with segments of 30 ms; the loss is that of the rows."""
-    random = np.random.default_rng(0)
-    partitions = [
-        ml.Partition(ends=np.append(np.sort(random.choice(4999, 250, replace=False)) + 1, 5000))
-        for _ in range(2)
-    ]
-    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    for file, partition in zip(files, partitions):
-        times = np.append(0, partition.change_points) / 500
-        spans = zip(times[:-1].tolist(), times[1:].tolist(), map(str, range(len(times) - 1)))
-        save_segments({"r": list(spans)}, file)
-    *rows, said = console("compare", *files).out.splitlines()
-    row = rows[1].split()
-    M, N = partitions
-    assert float(row[1]) == pytest.approx(
-        ml.indices.partition_loss(M, N, normalized=False), abs=5e-3
-    )
-    assert float(row[2]) == 250
-    # a tenth of the median segment of 28 ms, 1.4 rows
-    assert f"within {np.median(M.sizes) / 5000:.3g} s" in said
-    right = ml.indices.precision_recall(M, N, margin=np.median(M.sizes) / 10)
-    assert [float(row[4]), float(row[5])] == pytest.approx(right, abs=5e-3)
-    said = console("compare", *files, "--tolerance", "0.1").out
-    assert "within 0.1 s" in said
-    right = ml.indices.precision_recall(M, N, margin=50)
-    assert float(said.splitlines()[1].split()[4]) == pytest.approx(right.precision, abs=5e-3)
+def test_compare_measures_what_indices_measure_of_rows(tmp_path: Path, console: Console) -> None:
+    """At 500 rows a second, with segments of 20 ms and names that return."""
+    random, files, rows = np.random.default_rng(0), [tmp_path / "a.csv", tmp_path / "b.csv"], []
+    for file in files:
+        ends = np.append(np.sort(random.choice(4999, 250, replace=False)) + 1, 5000)
+        labels = np.array(list("xyz"))[np.cumsum(random.integers(1, 3, 251)) % 3]
+        times = (np.append(0, ends) / 500).tolist()
+        save_segments({"r": list(zip(times, times[1:], labels.tolist()))}, file)
+        rows.append(np.repeat(labels, np.diff(ends, prepend=0)))
+    M, N = map(ml.Partition.from_runs, rows)
+    head, row, *_, said = console("compare", *files).out.splitlines()
+    assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
+    near = np.median(M.sizes) / 10  # a tenth of the median segment of 14 rows
+    assert f"within {near / 500:.3g} s" in said
+    assert "F1@50: segments of one name" in said
+    scores = [ml.indices.segmental_f1(*rows, overlap=share) for share in (0.1, 0.25, 0.5)]
+    cells = [float(cell) for cell in row.split()[1:] if cell[-1] != "%"]
+    loss, right = ml.indices.partition_loss(M, N, normalized=False), ml.indices.precision_recall
+    expected = [*right(M, N, margin=near), ml.indices.edit_score(*rows), *scores]
+    assert [*cells[:2], *cells[3:]] == pytest.approx([loss, 250, *expected], abs=5e-3)
+    assert 0.0 < scores[2] < 1.0
+    shown = console("compare", *files, "--tolerance", "0.1").out
+    assert "within 0.1 s" in shown
+    precision = right(M, N, margin=50).precision
+    assert float(shown.split("\n")[1].split()[4]) == pytest.approx(precision, abs=5e-3)
+    unnamed = [(start, end, "") for start, end, _ in read_segments(files[1])["r"]]
+    save_segments({"r": unnamed}, files[1])
+    assert console("compare", *files).out.splitlines()[1].split()[-1] == "-"
 
 
 def test_compare_fills_gaps_as_rows_are_filled(tmp_path: Path, console: Console) -> None:
@@ -683,27 +653,6 @@ def test_groups_are_left_out_as_a_whole(tmp_path: Path, console: Console) -> Non
     assert (len(grouped), len(ml.load(out).agreement_.scores)) == (18, 24)
 
 
-def test_compare_names(tmp_path: Path, console: Console) -> None:
-    """The numbers of action segmentation, those of the labels of rows."""
-    true = [(0.0, 2.0, "x"), (2.0, 5.0, "y"), (5.0, 6.0, "x"), (6.0, 9.0, "z")]
-    found = [(0.0, 3.5, "x"), (3.5, 5.0, "y"), (5.0, 5.1, "z"), (5.1, 6.0, "x"), (6.0, 9.0, "y")]
-    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    save_segments({"r": true}, a)
-    save_segments({"r": found}, b)
-    head, row, _, note = console("compare", a, b).out.splitlines()
-    assert head.split()[-4:] == ["edit", "F1@10", "F1@25", "F1@50"]
-    assert "F1@50: segments of one name" in note
-    M, N = (row_labels(spans, 90, 10.0) for spans in (true, found))
-    scores = [ml.indices.segmental_f1(M, N, overlap=share) for share in (0.1, 0.25, 0.5)]
-    assert [float(word) for word in row.split()[-4:]] == pytest.approx(
-        [ml.indices.edit_score(M, N), *scores], abs=5e-3
-    )
-    assert 0.0 < scores[2] < 1.0
-    save_segments({"r": [(start, end, "") for start, end, _ in found]}, b)
-    head, row, *_ = console("compare", a, b).out.splitlines()
-    assert row.split()[-1] == "-"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -713,9 +662,7 @@ def test_compare_names(tmp_path: Path, console: Console) -> None:
         (["compare", "NO", "NO"], "does not exist"),
     ],
 )
-def test_errors_are_one_sentence_and_status_1(
-    arguments: list[str], message: str, tmp_path: Path, console: Console
-) -> None:
+def test_errors_are_one_sentence_and_status_1(arguments, message, tmp_path, console) -> None:
     error = console(*(a.replace("NO", str(tmp_path / "none")) for a in arguments), status=1).err
     assert error.startswith("Error: ")
     assert message in error
@@ -761,9 +708,7 @@ def test_installed_command() -> None:
         (["experiments.evaluate", "model=m"], "sklearn", "Interrupted."),
     ],
 )
-def test_interrupted_while_libraries_are_loaded(
-    command: list[str], module: str, told: str, tmp_path: Path
-) -> None:
+def test_interrupted_while_libraries_are_loaded(command, module, told, tmp_path) -> None:
     """They may make another error of it, as NumPy does."""
     (tmp_path / f"{module}.py").write_text(
         "import os, signal, time\n"
@@ -789,9 +734,7 @@ def test_interrupted_while_libraries_are_loaded(
 @pytest.mark.skipif(os.name == "nt", reason="only writing to a pipe tells there")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("merged", [False, True])
-def test_a_command_whose_output_nobody_reads_ends_quietly(
-    tmp_path: Path, unbuffered: str, merged: bool
-) -> None:
+def test_a_command_whose_output_nobody_reads_ends_quietly(tmp_path, unbuffered, merged) -> None:
     """As in ``metriclearn compare truth found | head -1``; errors are told where they are read."""
     (tmp_path / "a.csv").write_text("recording,start,end,label\nr,0,1,x\nr,1,2,y\n")
     root = str(Path(ml.__file__).parents[1])
@@ -815,9 +758,7 @@ def test_a_command_whose_output_nobody_reads_ends_quietly(
             assert (done.returncode, told) == (141, "")
 
 
-def test_page_of_the_console_shows_what_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_page_of_the_console_shows_what_is_printed(tmp_path, monkeypatch, capsys) -> None:
     """By default fit learns all families, and shows its progress on a terminal."""
     page = (Path(__file__).parents[3] / "docs" / "console.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
@@ -857,9 +798,7 @@ def test_page_of_the_console_shows_what_is_printed(
     ],
     ids=["checkout", "folder", "git", "file", "index"],
 )
-def test_extras_are_installed_as_the_package_is(
-    origin: dict[str, Any] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extras_are_installed_as_the_package_is(origin, command, tmp_path, monkeypatch) -> None:
     place = tmp_path / "metriclearn-9.9.dist-info"
     place.mkdir()
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: metriclearn\nVersion: 9.9\n")

@@ -3,31 +3,21 @@
 import copy
 import io
 import json
-import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 import metriclearn
 from metriclearn import ChangePointMetricLearner, Segmenter
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.console.live import (
-    live_segments,
-    pulse_code,
-    sound_rows,
-    table_rows,
-)
-from metriclearn.apps.label_page.signals import open_recordings
-from metriclearn.datasets import LabeledSequences, read_features, read_segments, save_segments
+from metriclearn.apps.console.live import live_segments, pulse_code, sound_rows, table_rows
+from metriclearn.datasets import LabeledSequences, read_features, read_segments
 from tests.datasets.test_files import DIALECTS
 from tests.processes import PROCESSES, run_console
-from tests.running.test_times import WRITTEN
 
 NAMES = ("idle", "wash", "idle", "spin", "wash")
 
@@ -259,112 +249,3 @@ def test_sound(rate, deltas) -> None:
         whole = extractor.extract_signal(sound.astype(np.float32) / 32768)
         assert rows.shape == whole.shape
         np.testing.assert_allclose(rows, whole, rtol=1e-3, atol=1e-2)
-
-
-def of_times(rate: float, form: str, folder: Path) -> tuple[pd.DataFrame, NDArray[np.float64]]:
-    """Write three tables of 1,000 rows with times of a form; the last one, and its true ends."""
-    rng = np.random.default_rng(0)
-    for i in range(3):
-        sizes = rng.multinomial(600, [0.2] * 5) + 80
-        states, ends = np.repeat(NAMES, sizes), np.cumsum(sizes)
-        table = pd.DataFrame(rng.normal(size=(1000, 2)), columns=["power", "water"])
-        table["power"] += 9.0 * (states == "spin")
-        table["water"] += 9.0 * (states != "idle")
-        table["time_ms" if form == "ms" else "t"] = WRITTEN[form](np.arange(1000) / rate)
-        table.assign(state=states).to_csv(folder / f"m{i}.csv", index=False)
-    return table, ends / rate
-
-
-@pytest.mark.filterwarnings("ignore:Column 'time_ms' counts")
-@pytest.mark.parametrize(
-    ("rate", "form"),
-    [
-        (59.94, "seconds to the ms"),
-        (7, "stamps to 10 ms"),
-        (128, "stamps with zones"),
-        (1000, "ms"),
-        (80, "stamps to the ms"),
-    ],
-)
-def test_every_command_reads_the_same_times(
-    rate: float, form: str, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
-    """The rate is right to 1e-4, and the ends of segments to one row, in every command."""
-    folder, new, path = tmp_path / "tables", tmp_path / "new.csv", str(tmp_path / "model")
-    folder.mkdir()
-    table, ends = of_times(rate, form, folder)
-    table.to_csv(new, index=False)
-    options = ["--label", "state", "--time", "time_ms" if form == "ms" else "t"]
-    assert main(["fit", str(folder), *options, "--quick", "--out", path]) == 0
-    assert metriclearn.load(path).rate == pytest.approx(rate, rel=1e-4)
-    recordings, _ = open_recordings(folder, time=options[3], ignore=["state"])
-    assert recordings[0].rate == pytest.approx(rate, rel=1e-4)
-    assert recordings[0].seconds == pytest.approx(1000 / rate, abs=1 / rate)
-    assert main(["segment", str(new), "--model", path]) == 0
-    capsys.readouterr()
-    monkeypatch.setattr(sys, "stdin", io.StringIO(new.read_text()))
-    assert main(["segment", "-", "--model", path]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    spans = read_segments(tmp_path / "new.segments.csv")["new"]
-    for found in ([line["end"] for line in lines], [end for _, end, _ in spans]):
-        np.testing.assert_allclose(found, ends, atol=1.01 / rate)
-    segments = tmp_path / "m2.segments.csv"
-    save_segments({"m2": spans}, segments)
-    assert main(["compare", str(folder), str(segments), *options]) == 0
-    row = capsys.readouterr().out.splitlines()[1].split()
-    assert row[0] == "m2"
-    assert float(row[1]) < 0.05  # of a loss that is 1 for one wrong boundary
-
-
-# What may be done to the text of a table; both commands read it as the same rows, or refuse it
-DIALECTS = {
-    "plain": str.encode,
-    "semicolons": lambda text: text.replace(".", "#").replace(",", ";").replace("#", ",").encode(),
-    "tabs": lambda text: text.replace(",", "\t").encode(),
-    "bars": lambda text: text.replace(",", "|").encode(),
-    "BOM": lambda text: text.encode("utf-8-sig"),
-    "UTF-16": lambda text: text.encode("utf-16"),
-    "cp1252": lambda text: text.replace("more", "mähr").encode("cp1252"),
-    "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
-    "old Mac": lambda text: text.replace("\n", "\r").encode(),
-    "quoted": lambda text: re.sub(r"[^,\n]+", r'"\g<0>"', text).encode(),
-    "blanks": lambda text: text.replace(",", ", ").encode(),
-    "padded names": lambda text: text.replace(",", " , ", 3).encode(),
-    "empty lines": lambda text: text.replace("\n", "\n\n", 9).encode() + b"\n\n\n",
-    "sep=": lambda text: b"sep=,\n" + text.encode(),
-    "a line end in a name": lambda text: text.replace("more", '"mo\nre"', 1).encode(),
-    "commas in a name": lambda text: text.replace("more", '"m,o,r,e"', 1).encode(),
-    "comments": lambda text: b"# made by a logger\n# in a hall\n" + text.encode(),
-    "without names": lambda text: text.split("\n", 1)[1].encode(),
-    "a comma at each end": lambda text: text.replace("\n", ",\n").encode(),
-    "thousands": lambda text: re.sub(r"\n[^,]*,", '\n"5,013.0",', text, count=3).encode(),
-    "units": lambda text: text.replace("\n", "\nW,l,dB,-\n", 1).encode(),
-    "a line of totals": lambda text: text.encode() + b"Total,,,\n",
-    "NUL": lambda text: text.encode() + b"\0",
-    "booleans": lambda text: re.sub(r",7\n", ",TRUE\n", text).encode(),
-    "row numbers": lambda text: re.sub(r"(?m)^(?=.)", "1,", text).encode(),
-}
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_files_and_streams_have_the_same_rows(
-    dialect: str, model: Segmenter, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
-    file, path = tmp_path / "new.csv", str(metriclearn.save(model, tmp_path / "machines.model"))
-    table = pd.DataFrame(machines(1, 7).sequences[0], columns=["power", "water", "noise"])
-    content = DIALECTS[dialect](table.assign(more=7).to_csv(index=False))
-    file.write_bytes(content)
-    status = main(["segment", str(file), "--model", path])
-    said = capsys.readouterr().err
-    stream = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
-    monkeypatch.setattr(sys, "stdin", stream)
-    assert main(["segment", "-", "--model", path]) == status, said
-    told = capsys.readouterr()
-    if status:
-        assert "Error:" in said
-        assert "Error:" in told.err
-        return
-    lines = [json.loads(line) for line in told.out.splitlines()]
-    spans = read_segments(tmp_path / "new.segments.csv")["new"]
-    assert [label for *_, label in spans] == list(NAMES)
-    assert [(line["start"], line["end"], line["label"]) for line in lines] == spans

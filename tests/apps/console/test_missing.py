@@ -76,9 +76,7 @@ def spans(told: Any, monkeypatch: Any, file: Path, model: Path, *options: Any) -
 
 
 @pytest.mark.parametrize("is_broken", [False, True], ids=["complete", "with gaps"])
-def test_missing_values_are_left_out_or_filled(
-    is_broken: bool, folder: Path, told: Any, monkeypatch: Any
-) -> None:
+def test_missing_values_are_left_out_or_filled(is_broken, folder, told, monkeypatch) -> None:
     """Whether the training data have gaps or not, files and streams with gaps are segmented."""
     if is_broken:
         for i in range(3):
@@ -111,9 +109,7 @@ def test_missing_values_are_left_out_or_filled(
     assert f"'{new}' needs a row without a missing value, but has none; interpolate" in error
 
 
-def test_a_view_that_fills_gaps_follows_streams(
-    tmp_path: Path, told: Any, monkeypatch: Any
-) -> None:
+def test_a_view_that_fills_gaps_follows_streams(tmp_path, told, monkeypatch) -> None:
     """Segmenter(view=Fill()) fills the gaps of files and streams."""
     tables = [holes(machine(i)[0]) for i in range(3)]
     X, y = [one[["power", "water"]] for one in tables], [one["state"].to_numpy() for one in tables]

@@ -2,7 +2,6 @@
 
 import json
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,9 +37,7 @@ def square(case: int, run: Run) -> dict:
     return {"x": case, "square": np.float64(case**2), "repeats": run.repeats}
 
 
-def test_tables_are_measured_printed_and_saved_part_by_part(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_are_measured_printed_and_saved_part_by_part(tmp_path, capsys) -> None:
     bench = Benchmark("made", "What it measures.")
     bench.table("Squares", (2, 3), lambda rows: f"{len(rows)} rows", "numbers", apart=True)(square)
     source = next((ROOT / "docs" / "images").glob("*.png"))

@@ -34,9 +34,7 @@ def _is_one(row: dict) -> bool:
         ([2.0, 4.0, 5.0], "more", 2, "pays off from 2 recordings on, 4.00 against the best of the"),
     ],
 )
-def test_worth_it_where_it_stays_better_than_all_others(
-    means: list[float], better: str, count: int | None, words: str
-) -> None:
+def test_worth_it_where_it_stays_better_than_all_others(means, better, count, words) -> None:
     """Ours with 1, 2 and 4 labeled recordings, against 3.0 of rca: one lucky recording is not
     enough."""
     panel = {

@@ -180,9 +180,7 @@ def test_ours_is_the_chosen_candidate_if_no_method_has_this_name(tmp_path: Path)
         assert name not in outcomes["ours"].scores["estimated"]
 
 
-def test_the_picture_shows_the_baseline_that_the_headline_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_shows_the_baseline_that_the_headline_names(tmp_path, monkeypatch) -> None:
     """On the test data "single" is best, on data held out in training "many" is."""
     monkeypatch.setattr("experiments.harness.comparison.save_model", lambda *_: None)
     data = steps()

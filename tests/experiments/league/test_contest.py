@@ -24,26 +24,13 @@ from experiments.league.contestants import (
 from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import (
     against_ours,
-    ensembles_table,
-    lost,
     mean_ranks,
-    metrics_table,
     on_other_units,
-    planned_table,
-    ranks_table,
-    short_table,
-    unseen_table,
     within_interval,
 )
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
-from metriclearn import (
-    ChangePointMetricLearner,
-    FullMetric,
-    Partition,
-    Segmenter,
-    SquaredFrobenius,
-)
+from metriclearn import ChangePointMetricLearner, FullMetric, Partition, Segmenter, SquaredFrobenius
 from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from metriclearn.indices import partition_loss
@@ -156,61 +143,20 @@ def test_the_constant_of_a_penalty_has_the_fewest_errors() -> None:
     assert data.errors_at(logs).tolist() == [0, 0, 0]
 
 
-def results_of_sets(
-    measures: dict[str, dict[str, tuple[float, ...]]], names: str = "set0 set1 set2", **more: Any
-) -> dict[str, Any]:
-    """Results with a mean for each set, by measure and method; some methods lack the last sets."""
+# Tables and sentences about them are compared with docs/ by test_figures.py.
+def test_ranks_and_tests_against_ours_count_sets_with_six_units() -> None:
+    losses, sizes = (
+        {"ours": 1.0, "euclidean": 1.5, "bad": 3.0},
+        {"small": 5} | dict.fromkeys("abcdefgh", 6),
+    )
     rows = [
-        {"table": name, "measure": measure, "method": method, "mean": mean, "values": [mean],
-         "seconds": 1.0 + i, "units": list("abcdef"), **more}
-        for measure, methods in measures.items()
-        for method, means in methods.items()
-        for i, (name, mean) in enumerate(zip(names.split(), means))
+        {"table": name, "measure": "partition_loss", "method": method, "mean": loss + 0.01 * i,
+         "units": list(range(n))}
+        for i, (name, n) in enumerate(sizes.items()) for method, loss in losses.items()
     ]  # fmt: skip
-    return {"tables": [{"name": name, "main": True} for name in names.split()], "rows": rows}
-
-
-def test_ranks_and_tests_against_ours() -> None:
-    losses = {"ours": 1.0, "euclidean": 1.5, "bad": 3.0}
-    means = {name: tuple(mean + 0.01 * i for i in range(8)) for name, mean in losses.items()}
-    results = results_of_sets({"partition_loss": means}, "a b c d e f g h")
+    results = {"tables": [{"name": name, "main": True} for name in sizes], "rows": rows}
     assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
-
-
-def test_kinds_of_metric_are_compared_with_the_identity_on_sets_that_have_all() -> None:
-    losses = {"euclidean": (3.0, 3.0), "ours/metric alone, full": (1.0, 1.0)}
-    losses |= {"ours/metric alone, identity": (2.0, 8.0, 5.0), "ours": (1.0, 1.0, 1.0)}
-    head, _, *lines = metrics_table(results_of_sets({"partition_loss": losses}))
-    assert head == "| set | identity | full | Euclidean, one model |"
-    assert [line.split(" | ")[0] for line in lines[:-1]] == ["| set0", "| set1"]
-    assert lines[-1].endswith("| 1.00 | 0.25 | 0.75 |")  # √(1/2 · 1/8), √(3/2 · 3/8)
-
-
-def test_other_measures_are_compared_on_the_same_sets() -> None:
-    """Sets without names are easier here: they count for nobody, and a lack of names is stated."""
-    values = {"ours": (0.6, 0.5, 0.9), "euclidean": (0.5, 0.4, 0.8), "forest, Viterbi": (0.7, 0.6)}
-    names = {"ours": (0.75,), "forest, Viterbi": (0.7, 0.8)}
-    measures = {"partition_loss": values, "covering": values, "names_right": names}
-    results = results_of_sets(measures)
-    short = {line.split(" | ")[0]: line for line in short_table(results)}
-    assert short["| ours"].endswith("| – | 0.55 | 0.75 (1 sets) |")
-    assert short["| forest, Viterbi"].endswith("| – | – | 0.65 | 0.75 |")
-    whole = {line.split(" | ")[0]: line for line in ranks_table(results)}
-    assert whole["| euclidean"].endswith("| – | 0.45 | – | – | 1.5 |")
-
-
-def test_names_that_training_never_saw_are_counted_by_sets() -> None:
-    losses = {"ours": (1.0, 3.0), "ours/over probabilities": (1.5, 2.0), "euclidean": (4.0, 2.5)}
-    losses |= {"logistic, Viterbi": (2.0, 9.0), "extra trees, Viterbi": (3.0, 8.0)}
-    results = results_of_sets({"partition_loss": losses}, "notes keys", units=["u"])
-    *table, _, sentence = unseen_table(results)
-    assert table[-2:] == [
-        "| notes | 1 | 1 | 1.5 | 4 | logistic, Viterbi | 2 | 0.50 | 0.75 | – |",
-        "| keys | 1 | 3 | 2 | 2.5 | extra trees, Viterbi | 8 | 1.20 | 0.80 | – |",
-    ]
-    assert "Ours has less loss than the better of both on 1 of 2 sets" in sentence
-    assert sentence.endswith("on 2 of 2 sets, and at most 0.8 of it on 2.")
 
 
 def test_losses_are_compared_with_a_rival_that_was_chosen_on_other_units() -> None:
@@ -219,14 +165,13 @@ def test_losses_are_compared_with_a_rival_that_was_chosen_on_other_units() -> No
     rows = {name: {"values": both} for name, both in values.items()}
     assert on_other_units(rows) == pytest.approx((4.0 + 5.0) / 4.0)
     assert on_other_units({**rows, "c": {"values": [0.5, 0.5]}}) == pytest.approx(0.25)
-    listed = {"ours": [2.0, 2.0], "a": [1.0, 2.0], "b": [5.0, 1.0]}
-    means = {name: (sum(both) / 2,) for name, both in listed.items()}
-    results = results_of_sets({"partition_loss": means}, "notes", units=["x", "y"])
-    for row in results["rows"]:
-        row["values"] = listed[row["method"]]
-    *_, line, _, sentence = lost(results)
-    assert line == "| notes | 2 | a (0.75) | 1.75 |"
-    assert sentence == "The last column is above 1 on 1 of all 1 sets."
+
+
+def test_intervals_of_differences() -> None:
+    gains = np.random.default_rng(0).normal(1.0, 2.0, size=400)
+    low, high, _ = within_interval(gains)
+    assert (low, high) == pytest.approx((gains.mean() - 0.2, gains.mean() + 0.2), abs=0.03)
+    assert within_interval(gains[:5])[:2] == (-np.inf, np.inf)  # of five signs
 
 
 def test_recordings_can_be_cut_to_their_first_rows() -> None:
@@ -247,9 +192,7 @@ def test_recordings_can_be_cut_to_their_first_rows() -> None:
             np.testing.assert_array_equal(short.labels[i], long.labels[i][:30])
 
 
-def test_sets_of_another_folder_and_sets_that_cannot_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypatch) -> None:
     words = [f"{a}{b} goes" for a in "bcdfg" for b in ("ack", "ill", "oom", "est", "and", "ump")]
     for folder, mine in (("here", words[:18]), ("there", words[:11:-1])):  # some words are in both
         (tmp_path / folder / "texts").mkdir(parents=True)
@@ -287,9 +230,7 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(
 
 
 @pytest.mark.skipif(not data_folder("penalties").is_dir(), reason="METRICLEARN_DATA has none")
-def test_sets_of_penalties_are_those_of_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sets_of_penalties_are_those_of_the_folder(tmp_path, monkeypatch) -> None:
     source, name = data_folder("penalties"), "H3K4me3_TDH_ENCODE"
     folder = tmp_path / "data" / "penalties"
     folder.mkdir(parents=True)
@@ -323,9 +264,7 @@ class Half:
 """
 
 
-def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, capsys) -> None:
     (tmp_path / "half.py").write_text(HALF)
     model = Contestant(f"{tmp_path}/half.py").fit(noisy(1.0), [TRUTH] * 4)
     assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
@@ -416,25 +355,6 @@ def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
         League(configuration("experiment=raw_tables", "only=cats")).cases()
 
 
-def test_intervals_of_differences_are_for_sets_with_six_units() -> None:
-    random = np.random.default_rng(0)
-    gains = random.normal(1.0, 2.0, size=400)
-    low, high, _ = within_interval(gains)
-    assert (low, high) == pytest.approx((gains.mean() - 0.2, gains.mean() + 0.2), abs=0.03)
-    values = {"ours": np.zeros(6), "vote over samples": np.arange(1.0, 7.0)}
-    rows = [
-        {"table": f"of {n}", "measure": "partition_loss", "method": method,
-         "units": list(range(n)), "values": mine[:n].tolist(), "mean": float(mine[:n].mean())}
-        for n in (5, 6) for method, mine in values.items()
-    ]  # fmt: skip
-    tables = [{"name": f"of {n}", "main": True} for n in (5, 6)]
-    *_, five, six, last = ensembles_table({"tables": tables, "rows": rows})
-    assert "| +3 |" in five
-    assert "[+2.2, +4.8]" in six
-    assert "| 1, 0 |" in last
-    assert against_ours({"tables": tables, "rows": rows}) == {"vote over samples": 1.0}
-
-
 @pytest.mark.parametrize("name", ["hapt", "piano_keys"])
 def test_measured_rows_are_those_of_the_files(name: str) -> None:
     if not data_folder(name).is_dir():
@@ -450,20 +370,6 @@ def test_measured_rows_are_those_of_the_files(name: str) -> None:
         np.corrcoef(pairs[:, 0], data.sequences[0][:, 0])[0, 1], 1.0, atol=1e-9
     )
     assert np.all(scale <= 1.0 + 1e-9)
-
-
-def test_planned_comparisons_count_large_sets_and_are_corrected_for_each_other() -> None:
-    means = {"ours": [1.0] * 7, "MS-TCN": [2.0] * 7, "windows, extra trees, Viterbi": [0.5] * 6}
-    rows = [
-        {"table": f"{i}", "measure": "partition_loss", "method": method,
-         "units": list(range(5 if i == 6 else 6)), "values": [], "mean": mean * (1 + i)}
-        for method, of in means.items() for i, mean in enumerate(of)
-    ]  # fmt: skip
-    tables = [{"name": f"{i}", "main": True} for i in range(7)]
-    *_, windows, network, rivals = planned_table({"tables": tables, "rows": rows})
-    assert windows == "| windows, extra trees, Viterbi | 0 of 6 | 6 | 2.00 | 0.094 |"
-    assert network == "| MS-TCN | 7 of 7 | 6 | 0.50 | 0.094 |"  # 2 · .5^6, times three
-    assert rivals == "| compromise of rivals | 0 of 0 | 0 | – | 1 |"
 
 
 def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:

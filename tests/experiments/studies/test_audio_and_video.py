@@ -19,12 +19,7 @@ from experiments.data.assembled_shows import PARTS, build_shows
 from experiments.data.drawn_scenes import Shot, draw_shots
 from experiments.data.generated_videos import build_videos
 from experiments.harness.procedure import Case
-from experiments.studies.audio_and_video import (
-    AudioAndVideo,
-    folder_cases,
-    held_out_cases,
-    unseen,
-)
+from experiments.studies.audio_and_video import AudioAndVideo, folder_cases, held_out_cases, unseen
 from metriclearn.datasets import load_recordings
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.features.media.audio import AudioFeatures

@@ -63,9 +63,7 @@ def tiny_case(table: LabeledTable) -> Case:
     return Case("tiny", [table], test, folds, f"B/{table.name}", overlap=1.0)
 
 
-def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
-    tmp_path: Path,
-) -> None:
+def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(tmp_path) -> None:
     methods = [
         Method("both", Euclidean(), [{"standardize": True}, {"standardize": False}]),
         Method("raw", Euclidean(False)),

@@ -11,14 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from experiments.harness.procedure import Case, Method, Outcome
 from experiments.rivals.image_baselines import ScikitLearnSpectral, some_features
-from experiments.studies.images import (
-    MEASURES,
-    Images,
-    Pictures,
-    image_scores,
-    split,
-    words_of,
-)
+from experiments.studies.images import MEASURES, Images, Pictures, image_scores, split, words_of
 from metriclearn import NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
@@ -116,9 +109,7 @@ SOME = FunctionTransformer(partial(some_features, keep=[0, 3]))
     ],
     ids=lambda value: value.name if isinstance(value, Method) else "",
 )
-def test_methods_train_and_are_scored(
-    everything: Pictures, method: Method, words: str, tmp_path: Path
-) -> None:
+def test_methods_train_and_are_scored(everything, method, words, tmp_path) -> None:
     outcome = outcome_of(method, everything, tmp_path)
     scores = outcome.scores["given"]
     assert list(scores) == ["foreground", "partition_loss", "jaccard"]

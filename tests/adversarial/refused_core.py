@@ -40,7 +40,7 @@ from metriclearn.running.callbacks import EarlyStopping
 from metriclearn.running.times import read_times
 from metriclearn.similarities import FourierSimilarity, Neighborhood, NodeLabels, Nodes
 from metriclearn.solvers import BundleDual
-from tests.sentences import Rows, assert_refused, every_row
+from tests.sentences import Rows
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
@@ -143,10 +143,7 @@ PARTIAL_LABELS: Rows = [
         partial(PartialPartition, 8, **MANY),
         THE + r"change-point 2, the change-point 5, the region \(0, 7, EXACTLY_ONE\);",
     ),
-    (
-        partial(PartialPartition(6).label_errors, ENDS([5])),
-        "needs a segmentation of the 6 samples, got one of 5",
-    ),
+    (partial(PartialPartition(6).label_errors, ENDS([5])), "needs a segmentation of the 6"),
     *(
         (
             partial(loss, CLUSTERS([0] * n), COMPLETED),
@@ -238,14 +235,8 @@ ORACLES: Rows = [
         for K in (4, None)
     ),
     *((partial(far, size), "needs finite numbers, got .* of factors") for size in (NAN, INF)),
-    (
-        partial(ChangePoints(), DenseForm(np.eye(4))),
-        "needs a LowRankForm, got DenseForm; use the SummedArea",
-    ),
-    (
-        partial(ChangePoints(), ZEROS.plus(SCATTERED, 1.0)),
-        "needs contiguous clusters",
-    ),
+    (partial(ChangePoints(), DenseForm(np.eye(4))), "needs a LowRankForm, got DenseForm; use the"),
+    (partial(ChangePoints(), ZEROS.plus(SCATTERED, 1.0)), "needs contiguous clusters"),
     (
         partial(ChangePoints(), LowRankForm(SIGNAL, ENDS([3, 6]), weight=-1.5)),
         r"ChangePoints needs a weight from 0 to .*, got -1\.5",
@@ -285,15 +276,9 @@ PATHS: Rows = [
         for bad in [(-1.0, 2.0), (3.0, 2.0), (NAN, 1.0), (1.0,), 3.0, "ab"]
     ),
     (partial(segmentation_path, [[0.0], [NAN]]), "got NaN at row 1, feature 0 of X"),
-    (
-        partial(segmentation_path, np.zeros((3, 1)), min_size=4),
-        "segmentation_path needs 4 samples for 1 segment",
-    ),
+    (partial(segmentation_path, np.zeros((3, 1)), min_size=4), "segmentation_path needs 4 samples"),
     (partial(segmentation_path, [TWO] * 2), "got 3 dimension.* in X"),
-    (
-        partial(segmentation_path, TWO, components=np.zeros((2, 3))),
-        r"of shape \(r, 2\), got \(2,",
-    ),
+    (partial(segmentation_path, TWO, components=np.zeros((2, 3))), r"of shape \(r, 2\), got \(2,"),
     (partial(segmentation_path, TWO, components=np.zeros(2)), "dimension.* in components"),
     (partial(segmentation_path, TWO, max_segments=0), "max_segments=None or a whole number"),
     *(
@@ -329,27 +314,15 @@ REST: Rows = [
     (partial(TopEigenvectors(), SYMMETRIC, 6), "got 5"),
     (partial(BundleDual().minimize, BARE), "EarlyStopping needs a learner to score, got a bare"),
     (partial(EarlyStopping, XS, YS, patience=0), "needs a whole patience of at least 1, got 0"),
-    (
-        lambda: ml.ChangePointMetricLearner(callbacks=[print]).fit(XS, YS),
-        "needs callbacks with the methods on_round and on_end",
-    ),
-    (
-        partial(read_times, "a", np.array([0, 1], "m8[M]")),
-        "a needs durations of a fixed length, but row 0 has",
-    ),
+    (lambda: ml.ChangePointMetricLearner(callbacks=[print]).fit(XS, YS), "needs callbacks with"),
+    (partial(read_times, "a", np.array([0, 1], "m8[M]")), "a needs durations of a fixed length,"),
 ]
 
-ROOMS = {
+ROWS = {
     "partition": PARTITIONS,
     "partial labels": PARTIAL_LABELS,
     "form": FORMS,
     "oracle": ORACLES,
-    "path": PATHS,
+    "path of segmentations": PATHS,
     "rest": REST,
 }
-
-
-@every_row(ROOMS)
-def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
-    with assert_refused(sentence):
-        call()
