@@ -83,12 +83,29 @@ def same_each_time(model: Any, rows: NDArray) -> NDArray[np.float64]:
     the last bits vary. Here a single job predicts a block of rows, and several blocks at once.
     """
     jobs = getattr(model, "n_jobs", None)
-    if jobs in (None, 1):
-        return model.predict_proba(rows)
-    alone = copy.copy(model).set_params(n_jobs=1)
+    if jobs in (None, 1) or len(rows) <= _BLOCK:
+        return _by_one_job(model, rows)
     blocks = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
-    parts = Parallel(jobs, prefer="threads")(delayed(alone.predict_proba)(one) for one in blocks)
+    parts = Parallel(jobs, prefer="threads")(delayed(_by_one_job)(model, one) for one in blocks)
     return np.concatenate(list(parts))
+
+
+def _by_one_job(model: Any, rows: NDArray) -> NDArray[np.float64]:
+    """Compute probabilities without threads.
+
+    For few rows, the jobs that a forest makes, one for each tree, cost more than the trees.
+    """
+    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+    if type(model) not in (ExtraTreesClassifier, RandomForestClassifier):
+        alone = copy.copy(model).set_params(n_jobs=1) if getattr(model, "n_jobs", None) else model
+        return alone.predict_proba(rows)
+    first, *others = model.estimators_
+    rows = np.asarray(rows, dtype=np.float32)
+    votes = first.predict_proba(rows)  # checks the rows
+    for tree in others:
+        votes += tree.predict_proba(rows, check_input=False)
+    return votes / len(model.estimators_)
 
 
 def probabilities(

@@ -235,6 +235,9 @@ def read_counts(
         If there are not as many numbers as data sets, or if a number is not whole or is out of
         range.
     """
+    if given is None and optional:
+        # The data may be on disk, so we do not read their lengths.
+        return [None] * len(data.arrays)
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
     listed = hasattr(given, "__len__") and hasattr(given, "__iter__")

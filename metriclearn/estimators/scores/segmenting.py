@@ -135,8 +135,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     @property
     def present_score(self) -> SegmentScore:  # type: ignore[override]
         """The fitted score with the present parameters ``min_size`` and ``oracle``."""
-        check_is_fitted(self)
-        return replace(self.score_, min_size=self.min_size, oracle=self.oracle)
+        if not hasattr(self, "score_"):
+            check_is_fitted(self)
+        score, size = self.score_, self.min_size
+        if type(size) is int and size == score.min_size and self.oracle is score.oracle:
+            return score  # nothing has changed since the fit, which has checked all parameters
+        check_parameters(self)
+        return replace(score, min_size=size, oracle=self.oracle)
 
     def predict_change_points(
         self, X: Any, n_segments: Any = None, return_margins: bool = False, known: Any = None
@@ -444,7 +449,6 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
     def given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
         """Read the numbers of segments and the labels that a user gives for a prediction."""
-        check_parameters(self)  # some may have changed since the fit
         who, unknown = type(self).__name__, self.penalty_ is not None
         if n_segments is None and not unknown:
             raise ValueError(

@@ -29,7 +29,7 @@ from metriclearn.oracles.change_points.streaming import (
     follow,
     projected,
 )
-from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.forms import LowRankForm, single_features
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
@@ -77,11 +77,15 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The score of a stream, its reach and metric, and its arrays as the kernels need them."""
+    """The score of a stream, its reach and metric, and its arrays as the kernels need them.
+
+    ``single`` is the result of :func:`~metriclearn.problem.forms.single_features`.
+    """
 
     score: SegmentScore
     reach: tuple[int, int]
     components: NDArray
+    single: tuple[NDArray, NDArray] | None
     state: Any
 
 
@@ -276,7 +280,7 @@ class SegmenterStream(ComponentParameters):
                 f"{self.who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
                 "pass an (n, P) array, or one row."
             )
-        largest = float(np.abs(X).max(initial=0.0, where=~np.isnan(X)))
+        largest = float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0))  # ignores NaN
         if largest * self.largest_ > _LARGEST:
             raise ValueError(
                 f"{self.who} needs rows whose squares under the metric can be added, got values "
@@ -301,6 +305,8 @@ class SegmenterStream(ComponentParameters):
 
     def joined(self, found: list[StreamedSegments]) -> StreamedSegments:
         """Join a list of segments into one result."""
+        if len(found) == 1:
+            return found[0]
         ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
         if (classes := self.classes) is None:
             return StreamedSegments(ends)
@@ -355,14 +361,12 @@ class SegmenterStream(ComponentParameters):
         if self.offset_ is None:
             self._begin(features[0], scores, penalties)
         assert self.offset_ is not None
-        components = self._kept().components
-        if np.count_nonzero(components) == len(components):
-            # Every component weighs a single feature, so no matrix product is needed.
-            columns = np.argmax(components != 0, axis=1)
-            weights = components[np.arange(len(components)), columns]
+        kept = self._kept()
+        if kept.single is not None:
+            columns, weights = kept.single
             rows = np.ascontiguousarray((features[:, columns] - self.offset_[columns]) * weights)
         else:
-            rows = projected(np.ascontiguousarray(features), self.offset_, components)
+            rows = projected(np.ascontiguousarray(features), self.offset_, kept.components)
         if scores is not None:
             # Shift scores so that the best name of every sample has 0, as for whole sequences.
             scores = scores - scores.max(axis=1, keepdims=True)
@@ -454,7 +458,8 @@ class SegmenterStream(ComponentParameters):
         components = np.ascontiguousarray(score.components, dtype=np.float64)
         if not len(components):
             components = np.zeros((1, components.shape[1]))
-        return _Kept(score, score.reach or (0, 0), components, None)
+        single = single_features(components)
+        return _Kept(score, score.reach or (0, 0), components, single, None)
 
     def _state(self, score: SegmentScore) -> tuple[Signal, Program, Progress]:
         """Return the arrays of the dynamic program as its kernels need them."""
