@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast
 
@@ -517,12 +515,6 @@ class Segmenter(AgreementSegmenter):
         """Describe the model, its training data and its quality: a text for each title."""
         check_is_fitted(self)
         return in_words(self)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to one file, see :func:`metriclearn.save`."""
-        import metriclearn
-
-        return metriclearn.save(self, path)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

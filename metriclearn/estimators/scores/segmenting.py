@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,15 +19,15 @@ from metriclearn.estimators.reading.labels import (
     read_counts,
     read_known,
     read_labelings,
-    read_weights,
 )
 from metriclearn.estimators.scores.confidence import Calibration
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.states import States
 from metriclearn.estimators.scores.stream import Streaming
+from metriclearn.estimators.scores.without_metric import ScoredByLoss
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.forms import center
-from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.notes import note
@@ -114,7 +114,7 @@ class PlottedSegmenter:
         return plot_segmentation(strips, signal, losses, ax=ax, bands=bands, title=title)
 
 
-class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
+class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMetric):
     """Predict change-points with a fitted ``score_``, a :class:`SegmentScore`.
 
     Subclasses fit ``score_``. Their parameters are ``n_segments`` (None or "given") and
@@ -122,7 +122,6 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     """
 
     score_: SegmentScore
-    n_segments: str | None
     min_size: int
     oracle: Oracle | None = None
 
@@ -396,22 +395,6 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             known = replace(states, penalty=penalty)
             results.append(known.of(array, partition, count, random_state))
         return data.as_passed(results)
-
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
-
-        N is the segmentation by the labels y. With ``n_segments="given"`` the numbers of segments
-        come from y. With partial labels only the labeled parts count, see
-        :class:`~metriclearn.problem.losses.KnownLoss`.
-        """
-        data = self.read_data(X)
-        who = type(self).__name__
-        given = self.n_segments == "given"
-        truths = read_labelings(who, y, data, segments=True, partial=not given)
-        partitions = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
-        losses = np.array(list(map(KnownLoss(), partitions, truths)))
-        weights = read_weights(who, sample_weight, len(losses))
-        return -float(np.average(losses, weights=weights))
 
     def read_data(self, X: Any) -> DataSets:
         """Read data. Single precision is kept, because sums are in double precision anyway."""

@@ -526,7 +526,4 @@ class Streaming:
         ValueError
             If the score has no penalty, or if a sample depends on the whole sequence.
         """
-        score = self.present_score
-        if (lacking := score.refusal_of_streams()) is not None:
-            raise ValueError(f"{type(self).__name__} needs {lacking}")
-        return score
+        return self.present_score.for_stream(type(self).__name__)
