@@ -12,7 +12,6 @@ from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.reading.labels import (
     labels_of,
-    read_groups,
     read_labeled,
     refuse_unlabeled,
 )
@@ -23,7 +22,7 @@ from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
 from metriclearn.views.gaps import labels_behind
-from metriclearn.views.plain import fit_view, reads_missing
+from metriclearn.views.plain import fit_view, read_groups, reads_missing
 
 
 @dataclass(eq=False, repr=False)

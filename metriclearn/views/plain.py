@@ -14,8 +14,9 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from metriclearn.problem.partition import numbered
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array
+from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array, shown
 
 if TYPE_CHECKING:
     from metriclearn.views.gaps import Labels
@@ -242,6 +243,29 @@ def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> ND
     if view not in seen:
         seen[view] = view.transform([X])[0]
     return seen[view]
+
+
+def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.int64]:
+    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group.
+
+    Raises ValueError if there are fewer than ``fewest`` groups.
+    """
+    units = np.arange(n)
+    if groups is not None:
+        try:
+            units = numbered(groups)
+        except ValueError as error:
+            raise ValueError(
+                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
+                f"of them missing, got {shown(groups)}."
+            ) from error
+    if np.shape(units) != (n,) or units.max() < fewest - 1:
+        several = " in two groups and more" * (fewest > 1)
+        raise ValueError(
+            f"{who} needs a list of sequences{several}, one group for each, got {n} sequence(s) "
+            f"and groups={shown(groups)}."
+        )
+    return units
 
 
 def is_one(X: Any) -> bool:

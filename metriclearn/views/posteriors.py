@@ -15,12 +15,11 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.problem.partition import numbered
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
+from metriclearn.running.parameters import Of, OneOf, Whole, check_scale
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
-from metriclearn.views.plain import PlainView
+from metriclearn.views.plain import PlainView, read_groups
 from metriclearn.views.windows import typical_length, widths_for, window_moments
 
 _BLOCK = 4096  # rows that a job predicts at once
@@ -104,7 +103,7 @@ def _by_one_job(model: Any, rows: NDArray) -> NDArray[np.float64]:
     rows = np.asarray(rows, dtype=np.float32)
     votes = first.predict_proba(rows)  # checks the rows
     for tree in others:
-        votes += tree.predict_proba(rows, check_input=False)
+        votes += tree.tree_.predict(rows)
     return votes / len(model.estimators_)
 
 
@@ -200,7 +199,7 @@ class HeldOutView(PlainView):
         codes = self.prepare(arrays, y)
         inputs = list(map(self.inputs, arrays))
         classifier = self.default() if self.classifier is None else self.classifier
-        owners = _owners(type(self).__name__, groups, len(arrays))
+        owners = read_groups(type(self).__name__, groups, len(arrays), fewest=1)
         every = self.every
         if every is None:
             every = max(1, int(typical_length(self, y.partitions) / 16))
@@ -418,22 +417,6 @@ class ExpectedBoundaries(HeldOutView):
             around = side(t + width // 2 + 1)
             columns += [np.abs(right[0] - left[0]), np.abs(right[1] - left[1]), around[1]]
         return np.hstack([*columns, np.linalg.norm(columns[0], axis=1, keepdims=True)])
-
-
-def _owners(who: str, groups: ArrayLike | None, n: int) -> NDArray[np.int64]:
-    """Number the groups of n recordings, (n,). By default each recording is a group."""
-    if groups is None:
-        return np.arange(n)
-    try:
-        owners = numbered(groups)  # type: ignore[arg-type]
-    except ValueError:
-        owners = np.empty(0, dtype=np.int64)
-    if owners.shape != (n,):
-        raise ValueError(
-            f"{who} needs groups with a name or a number for each of {n} recording(s), got "
-            f"{shown(groups)}."
-        )
-    return owners
 
 
 def _near(stretches: list[tuple[int, NDArray]], n_rows: int, tolerance: int) -> NDArray[np.int64]:
