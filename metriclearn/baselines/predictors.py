@@ -17,7 +17,7 @@ from metriclearn.estimators.reading.labels import (
 )
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
@@ -121,7 +121,7 @@ class TunedSegmenter(MahalanobisSegmenter):
 
     baseline: Annotated[BaseEstimator, Of(MetricEstimator, "Euclidean()")] = Euclidean()  # noqa: RUF009
     _: KW_ONLY
-    n_segments: Annotated[str | None, OneOf(None, "given")] = None
+    n_segments: GivenSegments = None
     min_size: Annotated[int, Whole(1)] = 1
     penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
     view: Annotated[Any, Of("fit_transform", "Columns(0, 3)", optional=True)] = None

@@ -43,9 +43,8 @@ _LANES = 3
 _FEW = 5
 _METRIC = Of("fit", "ClusteringMetricLearner()", optional=True)
 _UNIT = OneOf(None, "variance")
-GivenSegments = Annotated[
-    str | None, OneOf(None, "given", remedy="; a number of segments is passed to predict")
-]
+_SEGMENTS = OneOf(None, "given", remedy="; a number of segments is passed to predict")
+GivenSegments = Annotated[str | None, _SEGMENTS]
 
 
 class PlottedSegmenter:
@@ -433,6 +432,7 @@ class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMet
     def given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
         """Read the numbers of segments and the labels that a user gives for a prediction."""
         who, unknown = type(self).__name__, self.penalty_ is not None
+        _SEGMENTS.check(who, "n_segments", self.n_segments)  # may have changed since the fit
         if n_segments is None and not unknown:
             raise ValueError(
                 f"{who} needs a penalty or a number of segments, got neither; pass n_segments to "
