@@ -142,7 +142,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     def transform(self, X: Any) -> Any:
         """Compute the rows of every recording. Recordings need the columns that ``fit`` saw."""
-        check_is_fitted(self)
+        if not hasattr(self, "n_features_in_"):
+            check_is_fitted(self)
         found = [(rows, self.rows(rows)) for rows in self.read(X)]
         new = [np.array(b) if np.may_share_memory(a, b) else b for a, b in found]
         return new[0] if is_one(X) else new
@@ -166,8 +167,10 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
         arrays = []
         for i, table in enumerate(tables):
             place = "X" if one else f"recording {i}"
-            arrays.append(real_array(who, place, table, allow=allow))
-            validate_data(self, table, reset=fitting and i == 0, skip_check_array=True)
+            arrays.append(array := real_array(who, place, table, allow=allow))
+            named = hasattr(table, "columns") or hasattr(self, "feature_names_in_")
+            if fitting or named or array.shape[1] != self.n_features_in_:
+                validate_data(self, table, reset=fitting and i == 0, skip_check_array=True)
         return arrays
 
     def __sklearn_tags__(self) -> Tags:
