@@ -288,19 +288,26 @@ class SegmenterStream(ComponentParameters):
             )
         return X
 
-    def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Process checked rows, and return a list of the segments that become final."""
+    def followed(
+        self, X: NDArray[np.float64], seen: dict[Any, Any] | None = None
+    ) -> list[StreamedSegments]:
+        """Process checked rows, and return a list of the segments that become final.
+
+        ``seen`` keeps what views compute of these rows, so that streams of the same samples that
+        share a view compute it once.
+        """
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
-            found += self._follow(*self._read(X[begin : begin + _BLOCK]))
+            here = None if seen is None else seen.setdefault(begin, {})
+            found += self._follow(*self._read(X[begin : begin + _BLOCK], here))
         return found
 
     def rest(self) -> list[StreamedSegments]:
         """Treat the stream as ended, and return a list of the remaining segments."""
         found = []
         if self.recent_ is not None:
-            found = self._follow(*self._read(self.recent_[:0], last=True))
+            found = self._follow(*self._read(self.recent_[:0], None, last=True))
         return [*found, self._told(self._ends(int(self.clock_[NOW])))]
 
     def joined(self, found: list[StreamedSegments]) -> StreamedSegments:
@@ -322,7 +329,9 @@ class SegmenterStream(ComponentParameters):
             )
         return self.joined(found)
 
-    def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
+    def _read(
+        self, X: NDArray, seen: dict[Any, Any] | None, last: bool = False
+    ) -> tuple[NDArray, Any, Any]:
         """Compute features, scores and penalties of samples whose neighbors have all arrived."""
         score, (behind, ahead) = self._kept()[:2]
         recent = X if self.recent_ is None else np.vstack([self.recent_, X])
@@ -335,13 +344,16 @@ class SegmenterStream(ComponentParameters):
             if behind or ahead:
                 self.recent_ = recent.copy()
             return recent[:0], None, None
-        features = score.rows(recent)
+        if seen is not None:  # only of a stretch with the same samples
+            stretch = self.recent_ is None, self.first_recent_, len(recent)
+            seen = seen.setdefault(stretch, {})
+        features = score.rows(recent, seen)
         if score.view is not None and says(score.view, "running"):
             # The sum goes on where it was at the last sample that was read.
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])
             self.last_ = features[rows.stop - 1].copy()
-        features, scores, penalties = score.read_rows(features)
+        features, scores, penalties = score.read_rows(features, seen)
         scores = None if scores is None else scores[rows]
         # Row t of the penalties is for the position before sample t, and a stream needs the
         # penalty of a change after each sample.

@@ -121,15 +121,17 @@ class AgreementStream(SegmenterStream):
         """The names that were learned, or None."""
         return self.segmenter.classes_
 
-    def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
+    def followed(
+        self, X: NDArray[np.float64], seen: dict[Any, Any] | None = None
+    ) -> list[StreamedSegments]:
         """Process checked rows, and return a list of the segments that become final."""
         found = []
         # With max_delay, changes are decided at the ends of blocks.
         size = max(1, len(X) if self.max_delay is None else self.max_delay // 8)
         for begin in range(0, len(X), size):
-            block = X[begin : begin + size]
+            block, shared = X[begin : begin + size], dict[Any, Any]()
             self.n_samples_ += len(block)
-            self._follow_models([stream.joined(stream.followed(block)) for stream in self.streams_])
+            self._follow_models([one.joined(one.followed(block, shared)) for one in self.streams_])
             found.append(self._shared_segments())
             since = self.n_samples_ - max(int(self.places_[0]), self.earliest_)
             if self.max_delay is not None and since >= self.max_delay:
