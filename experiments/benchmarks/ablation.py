@@ -47,7 +47,7 @@ SPEED_UPS: dict[str, tuple[str, str, Any]] = {
     "guessed penalty": ("search", "GUESS", False),
     "windows of margins": ("margins", "NARROW", np.inf),
     "blocks of ends of margins": ("margins", "BLOCKS", False),
-    "blocks of starts of margins": ("margins", "STARTS", _MOST),
+    "blocks of starts of margins": ("deficits", "STARTS", _MOST),
 }
 # Ratios of speed-ups that have been removed since, measured on a program that still had them.
 REMOVED = [

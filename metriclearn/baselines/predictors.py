@@ -12,18 +12,17 @@ from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.reading.labels import (
     labels_of,
-    read_groups,
     read_labeled,
     refuse_unlabeled,
 )
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
 from metriclearn.views.gaps import labels_behind
-from metriclearn.views.plain import fit_view, reads_missing
+from metriclearn.views.plain import fit_view, read_groups, reads_missing
 
 
 @dataclass(eq=False, repr=False)
@@ -122,7 +121,7 @@ class TunedSegmenter(MahalanobisSegmenter):
 
     baseline: Annotated[BaseEstimator, Of(MetricEstimator, "Euclidean()")] = Euclidean()  # noqa: RUF009
     _: KW_ONLY
-    n_segments: Annotated[str | None, OneOf(None, "given")] = None
+    n_segments: GivenSegments = None
     min_size: Annotated[int, Whole(1)] = 1
     penalty: Annotated[str | float, OneOf("tuned", Real())] = "tuned"
     view: Annotated[Any, Of("fit_transform", "Columns(0, 3)", optional=True)] = None

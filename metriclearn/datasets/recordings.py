@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.annotations import disjoint, named_as
-from metriclearn.datasets.files import ENDINGS, columns_of_times, read_features
+from metriclearn.datasets.files import ENDINGS, read_features
 from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.segments import UNKNOWN, Segment, numbered, row_labels, untold_starts
-from metriclearn.datasets.sequence_folders import same_columns, sequence_files
+from metriclearn.datasets.sequence_folders import feature_columns, sequence_files
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
@@ -232,9 +232,7 @@ def load_tables(
     chosen = sorted(set(tables) - (set(recording_files(folder)) - set(files)))
     _need(folder, table, chosen or sorted(tables), files, "a table")
     frames = {name: read_features(files[name], ignore, None, likelihood) for name in chosen}
-    columns = same_columns([files[name] for name in chosen], list(frames.values()))
-    clocks = columns_of_times(list(frames.values()))
-    columns = [column for column in columns if column not in clocks]
+    columns = feature_columns([files[name] for name in chosen], list(frames.values()))
     features = {name: frame[columns].to_numpy() for name, frame in frames.items()}
     for name in chosen:
         read = (times or {}).get(files[name].stem)

@@ -108,9 +108,7 @@ def load_files(
             f"ignore must be some of them, but not all, got {list(ignore)}."
         )
     tables = [features.drop(columns=list(ignore), errors="ignore") for features, _, _ in read]
-    names = same_columns(files, tables)
-    clocks = columns_of_times(tables)
-    names = [name for name in names if name not in clocks]
+    names = feature_columns(files, tables)
     sequences = [
         finite_values(table[names], file, missing=True) for file, table in zip(files, tables)
     ]
@@ -136,8 +134,8 @@ def _note_rising(folder: Path, names: Sequence[Any], sequences: Sequence[NDArray
         )
 
 
-def same_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> list[Any]:
-    """Return the feature columns of the first table, which all tables need, in any order.
+def feature_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> list[Any]:
+    """Return the columns of the first table, which all tables need, in any order, without times.
 
     Raises
     ------
@@ -153,7 +151,8 @@ def same_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> list[
                 f"{sorted(set(table.columns) - set(names))[:5]}; ignore columns that not all files "
                 "have (ignore=…, --ignore)."
             )
-    return names
+    clocks = columns_of_times(tables)
+    return [name for name in names if name not in clocks]
 
 
 def sequence_files(

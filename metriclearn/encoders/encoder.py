@@ -26,7 +26,7 @@ from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_s
 from metriclearn.encoders.training import Training, encoded, packed, seeded
 from metriclearn.estimators.learners.change_points import check_sizes
 from metriclearn.estimators.reading.data_sets import DataSets
-from metriclearn.estimators.reading.labels import read_groups, refuse_unlabeled
+from metriclearn.estimators.reading.labels import refuse_unlabeled
 from metriclearn.estimators.scores.segmenting import GivenSegments
 from metriclearn.estimators.selection.parts import Parts
 from metriclearn.problem.named_segments import named_truths
@@ -49,7 +49,7 @@ from metriclearn.running.parameters import (
     shown,
 )
 from metriclearn.views.gaps import Labels, labels_for
-from metriclearn.views.plain import PlainView
+from metriclearn.views.plain import PlainView, read_groups
 
 
 @dataclass(eq=False, repr=False)

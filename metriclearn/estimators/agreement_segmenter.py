@@ -329,10 +329,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
 
     def stream_score(self) -> Any:
         """Return the only score, which a stream follows."""
-        score = self.agreement_.scores[0]
-        if (lacking := score.refusal_of_streams()) is not None:
-            raise ValueError(f"{type(self).__name__} needs {lacking}")
-        return score
+        return self.agreement_.scores[0].for_stream(type(self).__name__)
 
     def behind(self, view: Any) -> Self:
         """Return a segmenter with the same models behind another view, or behind none.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -102,12 +100,6 @@ class LearnedMetric(  # type: ignore[call-arg]
         if transform is not None:
             self._sklearn_output_config = {"transform": transform}
         return self
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the estimator to one file, see :func:`metriclearn.save`."""
-        import metriclearn
-
-        return metriclearn.save(self, path)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

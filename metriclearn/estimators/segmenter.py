@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast
 
@@ -67,6 +65,7 @@ from metriclearn.running.parameters import (
     Positive,
     Real,
     Title,
+    Verbose,
     Whole,
     check_parameters,
 )
@@ -250,10 +249,10 @@ class Segmenter(AgreementSegmenter):
     seconds: Annotated[float | None, OneOf(None, Positive())] = None
     name_loss: Annotated[float, Real()] = 0.0
     segment_length: Annotated[float | None, OneOf(None, Positive())] = None
-    for_streams: Annotated[bool, OneOf(True, False)] = False
+    for_streams: bool = False
     tolerance: Annotated[float | None, OneOf(None, Positive())] = None
     n_jobs: Jobs = None
-    verbose: Annotated[bool | None, OneOf(None, True, False)] = None
+    verbose: Verbose = None
 
     agreement_: Agreement = field(init=False)
     learner_: Any = field(init=False)
@@ -304,7 +303,8 @@ class Segmenter(AgreementSegmenter):
         varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
-        runner = fitted._runner
+        limit = fitted.seconds, time.monotonic()
+        runner = Fits(type(self).__name__, self.members is None, *limit, self.n_jobs, self.verbose)
         table_of = partial(runner.table, divided, parts, fitted._rules(given, parts))
         table = table_of(fitted._members(divided, parts))
         if not parts.left_out:
@@ -316,7 +316,9 @@ class Segmenter(AgreementSegmenter):
         fitted._note_missing(table)
         if parts.left_out:
             fitted._validate(divided, parts)
-        fitted._name_rows(given)
+        if fitted.classes_ is None and self.names is not False:  # no member predicts names
+            known = given.data.arrays, given.labels
+            fitted.row_names_ = RowNames.of_classes(*known, given.recordings is None)
         fitted.divides_equal_ = any(map(divides_equal, given.labels))
         if not varies.all():
             note_constant(fitted, varies)
@@ -350,13 +352,10 @@ class Segmenter(AgreementSegmenter):
                 f"{who} was given labels that differ for all samples, so none belong together; "
                 "give all samples of a segment the same label."
             )
-        return given._replace(segment_length=self._usual_rows)
-
-    @property
-    def _usual_rows(self) -> float | None:
-        """The stated length of a segment in rows."""
         stated = self.segment_length
-        return None if stated is None else stated * self.rows_per_second
+        return given._replace(
+            segment_length=None if stated is None else stated * self.rows_per_second
+        )
 
     def _know_training(self, given: Given) -> None:
         """Keep the names of recordings, and count groups and segments that teach something."""
@@ -389,12 +388,6 @@ class Segmenter(AgreementSegmenter):
         if divided is None:
             return given, Parts([], np.zeros_like(given.groups), given.used)
         return divided, Parts.of(divided.groups, self.n_folds, divided.used)
-
-    @property
-    def _runner(self) -> Fits:
-        may_fail = self.members is None
-        limit = self.seconds, time.monotonic()
-        return Fits(type(self).__name__, may_fail, *limit, self.n_jobs, self.verbose)
 
     def _rules(self, given: Given, parts: Parts) -> Rules:
         """Return the rules for the penalties of members, which follow from all labels."""
@@ -507,22 +500,10 @@ class Segmenter(AgreementSegmenter):
                 "like each other, or try other features or another rate."
             )
 
-    def _name_rows(self, given: Given) -> None:
-        """Learn to name segments if labels are classes, but no member predicts names."""
-        if self.classes_ is None and self.names is not False:
-            known = given.data.arrays, given.labels
-            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
-
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""
         check_is_fitted(self)
         return in_words(self)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model to one file, see :func:`metriclearn.save`."""
-        import metriclearn
-
-        return metriclearn.save(self, path)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points.segment_values import LIGHT, NO_RULES, called, name_score
 from metriclearn.oracles.local_search import Bounds, LocalSearch
+from metriclearn.oracles.summed_area import followed
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NO_SCORES, NamedPartition, NameScores
 from metriclearn.problem.partial_labels import PartialPartition
@@ -119,7 +120,7 @@ def best_consensus(
             f"Segmenter needs a segmentation of {T} samples that agrees with the annotations"
             f"{'' if n_segments is None else f' and has {n_segments} segments'}, but there is none."
         )
-    found = positions[_ends(back)]
+    found = positions[followed(back)]
     if not form.named:
         return Partition(ends=found)
     return NamedPartition(found, naming.names_of(found))
@@ -284,13 +285,3 @@ def _layers(positions, table, weights, names, rules, c, count):
                 if best[k - 1, s] + value > best[k, u]:
                     best[k, u], back[k, u] = best[k - 1, s] + value, s
     return back, best[count, n - 1]
-
-
-def _ends(back: NDArray) -> NDArray[np.int64]:
-    """Follow the back-pointers, and return the best segment ends as indices of positions."""
-    # If back has a row for every number of segments, each step back also moves up one row.
-    u, k, found = back.shape[1] - 1, len(back) - 1, []
-    while u > 0:
-        found.append(u)
-        u, k = int(back[k if len(back) > 1 else 0, u]), k - 1
-    return np.array(found[::-1], dtype=np.int64)

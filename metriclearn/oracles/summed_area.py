@@ -75,7 +75,7 @@ class SummedArea(BaseEstimator):
             return np.where(u - s >= self.min_size, blocks / (u - s), -np.inf)
 
 
-def _any_count(worth: NDArray) -> list[int]:
+def _any_count(worth: NDArray) -> NDArray[np.int64]:
     T = len(worth) - 1
     best, start = np.full(T + 1, -np.inf), np.zeros(T + 1, dtype=int)
     best[0] = 0.0
@@ -83,13 +83,10 @@ def _any_count(worth: NDArray) -> list[int]:
         values = best[:u] + worth[:u, u]
         start[u] = np.argmax(values)
         best[u] = values[start[u]]
-    ends = [T]
-    while start[ends[-1]] > 0:
-        ends.append(int(start[ends[-1]]))
-    return ends[::-1]
+    return followed(start[None])
 
 
-def _exact_count(worth: NDArray, n_segments: int) -> list[int]:
+def _exact_count(worth: NDArray, n_segments: int) -> NDArray[np.int64]:
     T = len(worth) - 1
     best, starts = np.full(T + 1, -np.inf), []
     best[0] = 0.0
@@ -97,7 +94,17 @@ def _exact_count(worth: NDArray, n_segments: int) -> list[int]:
         values = best[:, None] + worth
         starts.append(np.argmax(values, axis=0))
         best = np.max(values, axis=0)
-    ends = [T]
-    for start in starts[:0:-1]:
-        ends.append(int(start[ends[-1]]))
-    return ends[::-1]
+    return followed(np.array(starts))
+
+
+def followed(back: NDArray) -> NDArray[np.int64]:
+    """Follow back-pointers from the last position, and return the ends of the best segments.
+
+    ``back`` holds for every end u the start of the last segment of the best segmentation up to u.
+    If it has a row for every number of segments, each step back also moves up one row.
+    """
+    u, k, ends = back.shape[1] - 1, len(back) - 1, []
+    while u > 0:
+        ends.append(u)
+        u, k = int(back[k if len(back) > 1 else 0, u]), k - 1
+    return np.array(ends[::-1], dtype=np.int64)

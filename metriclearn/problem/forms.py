@@ -25,7 +25,7 @@ from metriclearn.problem.projector import Basis, Projector, Subspace
 from metriclearn.running.parameters import real_array, shown
 from metriclearn.solvers.mahalanobis import Metric
 
-_NUMBER: Any = (numbers.Real, type(None))
+_NUMBER: Any = (float, int, numbers.Real, type(None))  # the first are found at once
 
 
 class Compressed(NamedTuple):
@@ -357,10 +357,8 @@ class Samples:
         if self.truth is not None:
             subspace = self.subspace
             return LowRankForm(truth=self.truth, subspace=subspace, components=components)
-        # Every component weighs a single feature, so scaling columns replaces a product.
-        if np.count_nonzero(components) == len(components):
-            features = np.argmax(components != 0, axis=1)
-            weights = components[np.arange(len(components)), features]
+        if (single := single_features(components)) is not None:
+            features, weights = single
             return LowRankForm(cumulative=self.cumulative[:, features] * weights)
         return LowRankForm(cumulative=self.cumulative @ components.T)
 
@@ -433,6 +431,17 @@ class LinearFeatures:
 
     def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))
+
+
+def single_features(components: NDArray) -> tuple[NDArray[np.int64], NDArray] | None:
+    """Return the feature and the weight of each component, (r,), if each weighs one feature only.
+
+    Scaling columns then replaces a matrix product.
+    """
+    if not np.all(np.count_nonzero(components, axis=1) == 1):
+        return None
+    features = np.argmax(components != 0, axis=1)
+    return features, components[np.arange(len(components)), features]
 
 
 @np.errstate(invalid="ignore", over="ignore")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +22,12 @@ class ComponentParameters(BaseEstimator):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, whole(value) if isinstance(value, np.integer) else value)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the object to one file, see :func:`metriclearn.save`."""
+        import metriclearn
+
+        return metriclearn.save(self, path)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters. ``component__parameter`` names a parameter of a component."""

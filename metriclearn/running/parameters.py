@@ -281,7 +281,7 @@ class Real(Needs):
     def __init__(self, least: float = 0.0, most: float = np.inf) -> None:
         low, high = max(least, -1e50), most if most < np.inf else 1e50
         words = f"a {{name}} {_limits(least, most)}"
-        super().__init__(words, partial(_is_within, numbers.Real, low, high))
+        super().__init__(words, partial(_is_within, (float, int, numbers.Real), low, high))
 
 
 class Positive(Needs):
@@ -301,7 +301,7 @@ class Whole(Needs):
 
     def __init__(self, least: int = 0, most: float = 2**53) -> None:
         words = f"a whole {{name}} {_limits(least, most)}"
-        super().__init__(words, partial(_is_within, numbers.Integral, least, most))
+        super().__init__(words, partial(_is_within, (int, numbers.Integral), least, most))
 
 
 def whole(value: Any) -> Any:

@@ -52,7 +52,8 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
 
     def transform(self, X: Any) -> Any:
         """Compute the rows of every recording."""
-        check_is_fitted(self, "views_")
+        if not hasattr(self, "views_"):
+            check_is_fitted(self, "views_")
         return self._applied(self._rows, X)
 
     def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:

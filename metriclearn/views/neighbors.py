@@ -54,6 +54,8 @@ class StandardWindows:
 
         Windows that reach beyond an end contain copies of the first or the last sample.
         """
+        if self.context == 0:
+            return self._padded(X)
         # Neighboring samples are next to each other, so the rows are views of one flat array.
         width = (2 * self.context + 1) * X.shape[1]
         windows = sliding_window_view(self._padded(X).ravel(), width)

@@ -14,8 +14,9 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from metriclearn.problem.partition import numbered
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array
+from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array, shown
 
 if TYPE_CHECKING:
     from metriclearn.views.gaps import Labels
@@ -141,7 +142,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     def transform(self, X: Any) -> Any:
         """Compute the rows of every recording. Recordings need the columns that ``fit`` saw."""
-        check_is_fitted(self)
+        if not hasattr(self, "n_features_in_"):
+            check_is_fitted(self)
         found = [(rows, self.rows(rows)) for rows in self.read(X)]
         new = [np.array(b) if np.may_share_memory(a, b) else b for a, b in found]
         return new[0] if is_one(X) else new
@@ -165,8 +167,10 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
         arrays = []
         for i, table in enumerate(tables):
             place = "X" if one else f"recording {i}"
-            arrays.append(real_array(who, place, table, allow=allow))
-            validate_data(self, table, reset=fitting and i == 0, skip_check_array=True)
+            arrays.append(array := real_array(who, place, table, allow=allow))
+            named = hasattr(table, "columns") or hasattr(self, "feature_names_in_")
+            if fitting or named or array.shape[1] != self.n_features_in_:
+                validate_data(self, table, reset=fitting and i == 0, skip_check_array=True)
         return arrays
 
     def __sklearn_tags__(self) -> Tags:
@@ -242,6 +246,29 @@ def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> ND
     if view not in seen:
         seen[view] = view.transform([X])[0]
     return seen[view]
+
+
+def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.int64]:
+    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group.
+
+    Raises ValueError if there are fewer than ``fewest`` groups.
+    """
+    units = np.arange(n)
+    if groups is not None:
+        try:
+            units = numbered(groups)
+        except ValueError as error:
+            raise ValueError(
+                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
+                f"of them missing, got {shown(groups)}."
+            ) from error
+    if np.shape(units) != (n,) or units.max() < fewest - 1:
+        several = " in two groups and more" * (fewest > 1)
+        raise ValueError(
+            f"{who} needs a list of sequences{several}, one group for each, got {n} sequence(s) "
+            f"and groups={shown(groups)}."
+        )
+    return units
 
 
 def is_one(X: Any) -> bool:

@@ -15,12 +15,11 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from metriclearn.problem.partition import numbered
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import Of, OneOf, Whole, check_scale, shown
+from metriclearn.running.parameters import Of, OneOf, Whole, check_scale
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
-from metriclearn.views.plain import PlainView
+from metriclearn.views.plain import PlainView, read_groups
 from metriclearn.views.windows import typical_length, widths_for, window_moments
 
 _BLOCK = 4096  # rows that a job predicts at once
@@ -83,12 +82,29 @@ def same_each_time(model: Any, rows: NDArray) -> NDArray[np.float64]:
     the last bits vary. Here a single job predicts a block of rows, and several blocks at once.
     """
     jobs = getattr(model, "n_jobs", None)
-    if jobs in (None, 1):
-        return model.predict_proba(rows)
-    alone = copy.copy(model).set_params(n_jobs=1)
+    if jobs in (None, 1) or len(rows) <= _BLOCK:
+        return _by_one_job(model, rows)
     blocks = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
-    parts = Parallel(jobs, prefer="threads")(delayed(alone.predict_proba)(one) for one in blocks)
+    parts = Parallel(jobs, prefer="threads")(delayed(_by_one_job)(model, one) for one in blocks)
     return np.concatenate(list(parts))
+
+
+def _by_one_job(model: Any, rows: NDArray) -> NDArray[np.float64]:
+    """Compute probabilities without threads.
+
+    For few rows, the jobs that a forest makes, one for each tree, cost more than the trees.
+    """
+    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+    if type(model) not in (ExtraTreesClassifier, RandomForestClassifier):
+        alone = copy.copy(model).set_params(n_jobs=1) if getattr(model, "n_jobs", None) else model
+        return alone.predict_proba(rows)
+    first, *others = model.estimators_
+    rows = np.asarray(rows, dtype=np.float32)
+    votes = first.predict_proba(rows)  # checks the rows
+    for tree in others:
+        votes += tree.tree_.predict(rows)
+    return votes / len(model.estimators_)
 
 
 def probabilities(
@@ -183,7 +199,7 @@ class HeldOutView(PlainView):
         codes = self.prepare(arrays, y)
         inputs = list(map(self.inputs, arrays))
         classifier = self.default() if self.classifier is None else self.classifier
-        owners = _owners(type(self).__name__, groups, len(arrays))
+        owners = read_groups(type(self).__name__, groups, len(arrays), fewest=1)
         every = self.every
         if every is None:
             every = max(1, int(typical_length(self, y.partitions) / 16))
@@ -401,22 +417,6 @@ class ExpectedBoundaries(HeldOutView):
             around = side(t + width // 2 + 1)
             columns += [np.abs(right[0] - left[0]), np.abs(right[1] - left[1]), around[1]]
         return np.hstack([*columns, np.linalg.norm(columns[0], axis=1, keepdims=True)])
-
-
-def _owners(who: str, groups: ArrayLike | None, n: int) -> NDArray[np.int64]:
-    """Number the groups of n recordings, (n,). By default each recording is a group."""
-    if groups is None:
-        return np.arange(n)
-    try:
-        owners = numbered(groups)  # type: ignore[arg-type]
-    except ValueError:
-        owners = np.empty(0, dtype=np.int64)
-    if owners.shape != (n,):
-        raise ValueError(
-            f"{who} needs groups with a name or a number for each of {n} recording(s), got "
-            f"{shown(groups)}."
-        )
-    return owners
 
 
 def _near(stretches: list[tuple[int, NDArray]], n_rows: int, tolerance: int) -> NDArray[np.int64]:

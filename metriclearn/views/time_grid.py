@@ -223,12 +223,12 @@ def _of_texts(times: pd.Index, read: Times) -> pd.Index:
     """Convert times that were read from texts or objects to numbers, stamps or durations."""
     pd = optional("pandas", "tables")
     if read.form.title == "numbers":
-        return pd.Index(float(read.origin) + read.seconds * read.form.per_second, name=times.name)
-    since = pd.to_timedelta(np.rint(read.seconds * 1e9).astype(np.int64), unit="ns")
-    first = pd.Timedelta(int(read.origin), "ns")
-    if read.form.is_stamp:
+        first = float(read.origin)
+    elif read.form.is_stamp:
         first = pd.Timestamp(int(read.origin), tz="UTC" if "zone" in read.form.title else None)
-    return (first + since).rename(times.name)
+    else:
+        first = pd.Timedelta(int(read.origin), "ns")
+    return _moved(pd.Index([first], name=times.name), read.seconds, read)
 
 
 def _moved(times: pd.Index, seconds: NDArray, read: Times) -> pd.Index:

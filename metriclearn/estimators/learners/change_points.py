@@ -15,8 +15,7 @@ from metriclearn.estimators.learners.alternation import Piece
 from metriclearn.estimators.learners.large_margin import REGULARIZER, LargeMarginLearner
 from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.estimators.reading.data_sets import read_data_sets
-from metriclearn.estimators.reading.labels import read_labelings, refuse_unlabeled
+from metriclearn.estimators.reading.labels import refuse_unlabeled
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
 from metriclearn.oracles.change_points import (
@@ -39,7 +38,6 @@ from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, PenalizedMet
 from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import reads_missing
 
 _COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
@@ -178,6 +176,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
     retune: bool = False
 
+    @property
+    def kind(self) -> type[Segmentations]:
+        """The class of the task."""
+        return Segmentations
+
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
         """Make a learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
@@ -189,16 +192,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Segmentations:
         """The task for sequences: every run of equal labels is a segment."""
-        shared = ("metric", "penalty", "loss_scale", "standardize", "min_size", "oracle")
-        return Segmentations(
-            who=type(self).__name__,
-            count_is_given=self.n_segments == "given",
-            completes=(False, "n_segments=None"),
-            first=self.alternation.start,
-            one_is_few=True,
-            missing=reads_missing(self.view),
-            **{name: getattr(self, name) for name in shared},
-        )
+        given = self.n_segments == "given"
+        completes = (False, "n_segments=None")
+        return self.kind.of(self, count_is_given=given, completes=completes, one_is_few=True)
 
     def final(self, score: SegmentScore, training: Training) -> SegmentScore:
         """Return the score with which to predict: with ``retune``, one of another penalty."""
@@ -223,15 +219,18 @@ class Segmentations(Task):
 
     def refusal_of(self, solver: Solver) -> str | None:
         """Return what is needed to learn penalties of positions, if it is missing."""
-        if isinstance(self.penalty, FeaturePenalty):
-            exact = isinstance(self.oracle, (ChangePoints, type(None)))
-            if not exact or not isinstance(solver, (BundleDual, ProjectedSubgradient)):
-                return (
-                    "ChangePoints() or None as oracle, and BundleDual() or ProjectedSubgradient() "
-                    "as solver, to learn penalties of positions, got "
-                    f"{self.oracle!r} and {solver!r}."
-                )
-        return None
+        learned = isinstance(self.penalty, FeaturePenalty)
+        return self.refusal_of_extra("penalties of positions", solver) if learned else None
+
+    def refusal_of_extra(self, extra: str, solver: Solver) -> str | None:
+        """Return what is needed to learn a further term of the score, if it is missing."""
+        exact = isinstance(self.oracle, (ChangePoints, type(None)))
+        if exact and isinstance(solver, (BundleDual, ProjectedSubgradient)):
+            return None
+        return (
+            "ChangePoints() or None as oracle, and BundleDual() or ProjectedSubgradient() as "
+            f"solver, to learn {extra}, got {self.oracle!r} and {solver!r}."
+        )
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read sequences and labels. Every run of equal labels is a segment.
@@ -239,10 +238,9 @@ class Segmentations(Task):
         A labeled segment shorter than ``min_size`` is an error: no search returns such a segment,
         so the hinge would not be an upper bound on the loss.
         """
-        data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
-        truths = read_labelings(self.who, y, data, segments=True, partial=True)
-        check_sizes(self.who, truths, self.min_size)
-        return Training(data, truths)
+        training = super().read(X, y, executor)
+        check_sizes(self.who, training.truths, self.min_size)
+        return training
 
     def truths(self, labels: Labels) -> list[Any]:
         """Return the labels of the rows of a view. The view may leave rows out."""

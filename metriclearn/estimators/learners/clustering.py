@@ -12,21 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, Training
-from metriclearn.estimators.reading.data_sets import read_data_sets
-from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Of, OneOf, RandomState, Whole
 from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
-from metriclearn.views.plain import reads_missing
 
 # A feature that is constant in every cluster must not get an infinite weight.
 _LEAST_WITHIN = 1e-2
@@ -231,16 +227,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     @property
     def task(self) -> Clusterings:
         """The task for samples without order, in which samples with equal labels form a cluster."""
-        shared = ("metric", "penalty", "loss_scale", "standardize", "oracle", "n_init")
-        return Clusterings(
-            who=type(self).__name__,
-            count_is_given=self.n_clusters is not None,
-            completes=(True, 'n_clusters="given"'),
-            first=self.alternation.start,
-            random_state=self.random_state,
-            missing=reads_missing(self.view),
-            **{name: getattr(self, name) for name in shared},
-        )
+        given = self.n_clusters is not None
+        return Clusterings.of(self, count_is_given=given, completes=(True, 'n_clusters="given"'))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,12 +240,7 @@ class Clusterings(Task):
     random_state: Any = None
     spans_truths: ClassVar[bool] = True
     may_leave_out: ClassVar[bool] = False
-
-    def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
-        """Read tables and labels. All samples of a table with equal labels are one cluster."""
-        data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
-        truths = read_labelings(self.who, y, data, segments=False, partial=True)
-        return Training(data, truths)
+    segments: ClassVar[bool] = False
 
     @property
     def completion(self) -> ConstrainedKMeans:

@@ -31,7 +31,7 @@ from metriclearn.estimators.learners.concerns import report
 from metriclearn.estimators.learners.task import Statement, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features
-from metriclearn.estimators.reading.labels import alike, labels_of, read_groups, read_weights
+from metriclearn.estimators.reading.labels import alike, labels_of, read_weights
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
@@ -48,8 +48,8 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer, in_unit
 from metriclearn.views.columns import spread
-from metriclearn.views.gaps import Labels, labels_behind
-from metriclearn.views.plain import FittedViews, leaves_out
+from metriclearn.views.gaps import labels_behind
+from metriclearn.views.plain import FittedViews, leaves_out, read_groups
 
 # Cuts per round. With more, the master problem costs more time than it saves.
 _MOST_CUTS = 100
@@ -199,7 +199,13 @@ class LargeMarginLearner(LearnedMetric, ABC):
                 groups=None if numbered is None else numbered[used],
             )
             labels = labels and replace(labels.subset(used), weights=training.weights)
-        return training if labels is None else _seen_by(self.view, task, training, labels)
+        if labels is None:
+            return training
+        arrays = list(training.data.arrays)
+        view, rows = training.fit_view(self.view, arrays, labels, training.groups)
+        truths = task.truths(labels_behind(view, arrays, labels))
+        seen, source = DataSets(rows, training.data.single, None), training.data
+        return replace(training, data=seen, truths=truths, view=view, source=source)
 
     @property
     def runner(self) -> Executor:
@@ -294,15 +300,6 @@ def solve(
     found |= task.certified(problem, solution)
     found["solution_"] = replace(solution, cuts=None)
     return Learned(task.score(statement, solution.w), solution, found)
-
-
-def _seen_by(view: Any, task: Task, training: Training, labels: Labels) -> Training:
-    """Fit a copy of a view, and return the training data with the rows that the view computes."""
-    arrays = list(training.data.arrays)
-    fitted, rows = training.fit_view(view, arrays, labels, training.groups)
-    data = DataSets(rows, training.data.single, None)
-    truths = task.truths(labels_behind(fitted, arrays, labels))
-    return replace(training, data=data, truths=truths, view=fitted, source=training.data)
 
 
 def complete_labels(

@@ -21,7 +21,7 @@ from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.estimators.reading.labels import list_labelings, read_names
 from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import NameWeights, with_constant
-from metriclearn.oracles.change_points import ChangePoints, ConstrainedChangePoints
+from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.problem.named_segments import (
     NamedFeatures,
     NamedLoss,
@@ -33,10 +33,8 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Of, OneOf, Real
 from metriclearn.solvers.base import Solver
-from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
-from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
 from metriclearn.views.neighbors import Neighbors
 
@@ -124,10 +122,9 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose, view
         return self.name_weights_.classes
 
     @property
-    def task(self) -> NamedSegmentations:
-        """The task for sequences: a run of equal labels is a segment with this label as name."""
-        own = {name: getattr(self, name) for name in ("emissions", "name_loss", "transitions")}
-        return NamedSegmentations(**vars(super().task), **own)
+    def kind(self) -> type[NamedSegmentations]:
+        """The class of the task: a run of equal labels is a segment with this label as name."""
+        return NamedSegmentations
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
         """Calibrate probabilities of change-points and names on labeled data.
@@ -214,14 +211,7 @@ class NamedSegmentations(Segmentations):
 
     def refusal_of(self, solver: Solver) -> str | None:
         """Return what is needed to learn names, if it is missing."""
-        if not isinstance(solver, (BundleDual, ProjectedSubgradient)):
-            return (
-                "BundleDual() or ProjectedSubgradient() as solver, to learn scores of names, got "
-                f"{solver!r}."
-            )
-        if not isinstance(self.oracle, (ChangePoints, type(None))):
-            return f"ChangePoints() or None as oracle, which knows names, got {self.oracle!r}."
-        return None
+        return self.refusal_of_extra("scores of names", solver)
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read sequences and names. Every run of equal labels is a segment.

@@ -189,15 +189,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Cuts:
         """The task for images with labeled pixels or superpixels."""
-        shared = ("metric", "loss_scale", "standardize", "starts", "similarity", "features")
-        others = ("rounding", "balance", "normalized", "ramp")
-        return Cuts(
-            who=type(self).__name__,
-            count_is_given=True,
-            completes=(True, "a label of every cluster"),
-            first=self.alternation.start,
-            **{name: getattr(self, name) for name in (*shared, *others)},
-        )
+        return Cuts.of(self, count_is_given=True, completes=(True, "a label of every cluster"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart, Piece
-from metriclearn.estimators.reading.data_sets import DataSets
+from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
+from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.problem.boundary_penalties import PenalizedSamples
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.partial_labels import fewest_changes
@@ -31,7 +32,7 @@ from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.views.columns import check_range
 from metriclearn.views.gaps import Labels
-from metriclearn.views.plain import FittedViews
+from metriclearn.views.plain import FittedViews, reads_missing
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
@@ -175,9 +176,20 @@ class Task(ABC):
     starts: Sequence[float] | None = None
     missing: bool = False
 
-    @abstractmethod
+    @classmethod
+    def of(cls, learner: Any, **given: Any) -> Self:
+        """Make the task of a learner, whose parameters are the fields that are not ``given``."""
+        own: dict[str, Any] = {f.name: getattr(learner, f.name, f.default) for f in fields(cls)}
+        own |= {"who": type(learner).__name__, "first": learner.alternation.start}
+        return cls(**own | {"missing": reads_missing(learner.view)} | given)
+
+    segments: ClassVar[bool] = True  # whether every run of equal labels is a cluster of its own
+
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read and check data sets and their labels. The executor reads stored data sets."""
+        data = read_data_sets(self.who, X, executor=executor, missing=self.missing)
+        truths = read_labelings(self.who, y, data, segments=self.segments, partial=True)
+        return Training(data, truths)
 
     def truths(self, labels: Labels) -> list[Any]:
         """Return the labels that the hinge reads, from labels of the rows of a view."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from metriclearn.estimators.reading.labels import read_groups, read_labeled, read_names
+from metriclearn.estimators.reading.labels import read_labeled, read_names
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
@@ -24,7 +24,7 @@ from metriclearn.running.parameters import (
     shown,
 )
 from metriclearn.views.gaps import Labels, labels_behind
-from metriclearn.views.plain import FittedViews, reads_missing
+from metriclearn.views.plain import FittedViews, read_groups, reads_missing
 from metriclearn.views.posteriors import Posteriors
 
 

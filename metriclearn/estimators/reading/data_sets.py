@@ -253,7 +253,8 @@ def check_features(estimator: Any, data: Data) -> Data:
     ValueError
         If the number of features or their names differ.
     """
-    check_is_fitted(estimator)
+    if not hasattr(estimator, "n_features_in_"):
+        check_is_fitted(estimator)
     who, expected = type(estimator).__name__, estimator.n_features_in_
     if data.n_features != expected:
         one = " Reshape your data: a 1-D array is a signal of one feature, not a sample."

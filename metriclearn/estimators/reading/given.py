@@ -15,7 +15,6 @@ from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
 from metriclearn.estimators.reading.labels import (
     list_labelings,
-    read_groups,
     read_labelings,
     read_names,
     sample_labels,
@@ -26,7 +25,7 @@ from metriclearn.problem.regions import Region
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 from metriclearn.views.gaps import Labels, LeaveOut
-from metriclearn.views.plain import fit_view, says
+from metriclearn.views.plain import fit_view, read_groups, says
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
 
@@ -102,12 +101,15 @@ class Given(NamedTuple):
                 raise
             return self
         # Names that no two groups share, such as speakers, do not help with other recordings.
-        used = np.flatnonzero([(row >= 0).any() for row in codes])
+        known = [row[row >= 0] for row in codes]
+        used = np.flatnonzero(list(map(len, known)))
         several = len(np.unique(self.groups[used])) > 1
         units = (self.groups if several else np.arange(len(self.groups))).tolist()
-        pairs = {(u, c) for u, row in zip(units, codes) for c in np.unique(row[row >= 0]).tolist()}
+        pairs = {(u, c) for u, row in zip(units, known) for c in np.unique(row).tolist()}
         shared = len(used) == 1 or len({c for _, c in pairs}) < len(pairs)
-        if wanted or (shared and any(map(_returns, codes))):
+        stretches = [row[np.flatnonzero(np.diff(row, prepend=-1))] for row in known]
+        recurs = any(len(np.unique(one)) < len(one) for one in stretches)
+        if wanted or (shared and recurs):
             return self._replace(codes=codes, classes=classes)
         return self
 
@@ -358,10 +360,3 @@ def _note_texts(labels: Sequence[Any]) -> None:
 
 def _is_list(X: Any) -> bool:
     return isinstance(X, (list, tuple))
-
-
-def _returns(codes: NDArray) -> bool:
-    """Tell whether some name recurs after a different name."""
-    known = codes[codes >= 0]
-    runs = known[np.flatnonzero(np.diff(known, prepend=-1))]
-    return len(np.unique(runs)) < len(runs)

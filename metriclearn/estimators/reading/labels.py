@@ -21,7 +21,6 @@ from metriclearn.problem.partition import (
     Partition,
     label_array,
     label_values,
-    numbered,
 )
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, text, whole
@@ -235,6 +234,9 @@ def read_counts(
         If there are not as many numbers as data sets, or if a number is not whole or is out of
         range.
     """
+    if given is None and optional:
+        # The data may be on disk, so we do not read their lengths.
+        return [None] * len(data.arrays)
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
     listed = hasattr(given, "__len__") and hasattr(given, "__iter__")
@@ -275,29 +277,6 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
             f"other, got {least:g} and {weights.max():g}; leave data sets out by a weight of 0."
         )
     return weights
-
-
-def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.int64]:
-    """Number the groups of ``n`` sequences, (n,). By default each sequence is a group.
-
-    Raises ValueError if there are fewer than ``fewest`` groups.
-    """
-    units = np.arange(n)
-    if groups is not None:
-        try:
-            units = numbered(groups)
-        except ValueError as error:
-            raise ValueError(
-                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
-                f"of them missing, got {shown(groups)}."
-            ) from error
-    if np.shape(units) != (n,) or units.max() < fewest - 1:
-        several = " in two groups and more" * (fewest > 1)
-        raise ValueError(
-            f"{who} needs a list of sequences{several}, one group for each, got {n} sequence(s) "
-            f"and groups={shown(groups)}."
-        )
-    return units
 
 
 def sample_labels(labeling: Any, length: int) -> NDArray | None:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.reading.data_sets import NamedColumns
-from metriclearn.estimators.reading.labels import read_groups
 from metriclearn.problem.partition import Partition, codes_of_known, label_values
 from metriclearn.running.parameters import check_scale, real_array, shown
+from metriclearn.views.plain import read_groups
 
 
 class Clustered(NamedTuple):

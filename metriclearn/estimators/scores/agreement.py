@@ -107,11 +107,11 @@ def answers_of(
                     forms[fit, score.unit] = score.form_of(readings[fit])
                 wanted = None if score.is_of_names_alone and not all(alone) else count
                 found = score.best(forms[fit, score.unit], wanted)
-            if classes is None or not isinstance(found, NamedPartition):
-                found = Partition(ends=found.change_points)
-            else:
+            if isinstance(found, NamedPartition) and classes is not None:
                 codes = np.searchsorted(classes, score.classes)
                 found = NamedPartition(found.change_points, codes[found.names])
+            elif type(found) is not Partition:
+                found = Partition(ends=found.change_points)
             answers.append(found)
     return answers
 

@@ -270,6 +270,12 @@ class SegmentScore:
         back, ahead = np.max([(0, 0), *later], axis=0).tolist()
         return first[0] + back, first[1] + ahead
 
+    def for_stream(self, who: str) -> Self:
+        """Return this score. Raises a ValueError if no stream can follow it."""
+        if (lacking := self.refusal_of_streams()) is not None:
+            raise ValueError(f"{who} needs {lacking}")
+        return self
+
     def refusal_of_streams(self) -> str | None:
         """Return what this score lacks for a stream and the remedy; None if it lacks nothing."""
         if self.penalty is None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,15 +19,15 @@ from metriclearn.estimators.reading.labels import (
     read_counts,
     read_known,
     read_labelings,
-    read_weights,
 )
 from metriclearn.estimators.scores.confidence import Calibration
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.states import States
 from metriclearn.estimators.scores.stream import Streaming
+from metriclearn.estimators.scores.without_metric import ScoredByLoss
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.forms import center
-from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.notes import note
@@ -43,9 +43,8 @@ _LANES = 3
 _FEW = 5
 _METRIC = Of("fit", "ClusteringMetricLearner()", optional=True)
 _UNIT = OneOf(None, "variance")
-GivenSegments = Annotated[
-    str | None, OneOf(None, "given", remedy="; a number of segments is passed to predict")
-]
+_SEGMENTS = OneOf(None, "given", remedy="; a number of segments is passed to predict")
+GivenSegments = Annotated[str | None, _SEGMENTS]
 
 
 class PlottedSegmenter:
@@ -114,7 +113,7 @@ class PlottedSegmenter:
         return plot_segmentation(strips, signal, losses, ax=ax, bands=bands, title=title)
 
 
-class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
+class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMetric):
     """Predict change-points with a fitted ``score_``, a :class:`SegmentScore`.
 
     Subclasses fit ``score_``. Their parameters are ``n_segments`` (None or "given") and
@@ -122,7 +121,6 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     """
 
     score_: SegmentScore
-    n_segments: str | None
     min_size: int
     oracle: Oracle | None = None
 
@@ -135,8 +133,13 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
     @property
     def present_score(self) -> SegmentScore:  # type: ignore[override]
         """The fitted score with the present parameters ``min_size`` and ``oracle``."""
-        check_is_fitted(self)
-        return replace(self.score_, min_size=self.min_size, oracle=self.oracle)
+        if not hasattr(self, "score_"):
+            check_is_fitted(self)
+        score, size = self.score_, self.min_size
+        if type(size) is int and size == score.min_size and self.oracle is score.oracle:
+            return score  # nothing has changed since the fit, which has checked all parameters
+        check_parameters(self)
+        return replace(score, min_size=size, oracle=self.oracle)
 
     def predict_change_points(
         self, X: Any, n_segments: Any = None, return_margins: bool = False, known: Any = None
@@ -392,22 +395,6 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
             results.append(known.of(array, partition, count, random_state))
         return data.as_passed(results)
 
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
-
-        N is the segmentation by the labels y. With ``n_segments="given"`` the numbers of segments
-        come from y. With partial labels only the labeled parts count, see
-        :class:`~metriclearn.problem.losses.KnownLoss`.
-        """
-        data = self.read_data(X)
-        who = type(self).__name__
-        given = self.n_segments == "given"
-        truths = read_labelings(who, y, data, segments=True, partial=not given)
-        partitions = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
-        losses = np.array(list(map(KnownLoss(), partitions, truths)))
-        weights = read_weights(who, sample_weight, len(losses))
-        return -float(np.average(losses, weights=weights))
-
     def read_data(self, X: Any) -> DataSets:
         """Read data. Single precision is kept, because sums are in double precision anyway."""
         return read_new(self, X, self.present_score.view, single_precision=True)
@@ -444,8 +431,8 @@ class MahalanobisSegmenter(PlottedSegmenter, Streaming, LearnedMetric):
 
     def given(self, data: DataSets, n_segments: Any, known: Any = None) -> tuple[Any, Any]:
         """Read the numbers of segments and the labels that a user gives for a prediction."""
-        check_parameters(self)  # some may have changed since the fit
         who, unknown = type(self).__name__, self.penalty_ is not None
+        _SEGMENTS.check(who, "n_segments", self.n_segments)  # may have changed since the fit
         if n_segments is None and not unknown:
             raise ValueError(
                 f"{who} needs a penalty or a number of segments, got neither; pass n_segments to "

@@ -29,7 +29,7 @@ from metriclearn.oracles.change_points.streaming import (
     follow,
     projected,
 )
-from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.forms import LowRankForm, single_features
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
@@ -77,11 +77,15 @@ class StreamedSegments(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The score of a stream, its reach and metric, and its arrays as the kernels need them."""
+    """The score of a stream, its reach and metric, and its arrays as the kernels need them.
+
+    ``single`` is the result of :func:`~metriclearn.problem.forms.single_features`.
+    """
 
     score: SegmentScore
     reach: tuple[int, int]
     components: NDArray
+    single: tuple[NDArray, NDArray] | None
     state: Any
 
 
@@ -276,7 +280,7 @@ class SegmenterStream(ComponentParameters):
                 f"{self.who} needs rows of {n_features} features, got shape {np.shape(rows)}; "
                 "pass an (n, P) array, or one row."
             )
-        largest = float(np.abs(X).max(initial=0.0, where=~np.isnan(X)))
+        largest = float(np.fmax.reduce(np.abs(X), axis=None, initial=0.0))  # ignores NaN
         if largest * self.largest_ > _LARGEST:
             raise ValueError(
                 f"{self.who} needs rows whose squares under the metric can be added, got values "
@@ -284,23 +288,32 @@ class SegmenterStream(ComponentParameters):
             )
         return X
 
-    def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
-        """Process checked rows, and return a list of the segments that become final."""
+    def followed(
+        self, X: NDArray[np.float64], seen: dict[Any, Any] | None = None
+    ) -> list[StreamedSegments]:
+        """Process checked rows, and return a list of the segments that become final.
+
+        ``seen`` keeps what views compute of these rows, so that streams of the same samples that
+        share a view compute it once.
+        """
         self.n_samples_ += len(X)
         found = []
         for begin in range(0, len(X), _BLOCK):
-            found += self._follow(*self._read(X[begin : begin + _BLOCK]))
+            here = None if seen is None else seen.setdefault(begin, {})
+            found += self._follow(*self._read(X[begin : begin + _BLOCK], here))
         return found
 
     def rest(self) -> list[StreamedSegments]:
         """Treat the stream as ended, and return a list of the remaining segments."""
         found = []
         if self.recent_ is not None:
-            found = self._follow(*self._read(self.recent_[:0], last=True))
+            found = self._follow(*self._read(self.recent_[:0], None, last=True))
         return [*found, self._told(self._ends(int(self.clock_[NOW])))]
 
     def joined(self, found: list[StreamedSegments]) -> StreamedSegments:
         """Join a list of segments into one result."""
+        if len(found) == 1:
+            return found[0]
         ends = np.concatenate([np.zeros(0, dtype=np.int64), *(part.ends for part in found)])
         if (classes := self.classes) is None:
             return StreamedSegments(ends)
@@ -316,7 +329,9 @@ class SegmenterStream(ComponentParameters):
             )
         return self.joined(found)
 
-    def _read(self, X: NDArray, last: bool = False) -> tuple[NDArray, Any, Any]:
+    def _read(
+        self, X: NDArray, seen: dict[Any, Any] | None, last: bool = False
+    ) -> tuple[NDArray, Any, Any]:
         """Compute features, scores and penalties of samples whose neighbors have all arrived."""
         score, (behind, ahead) = self._kept()[:2]
         recent = X if self.recent_ is None else np.vstack([self.recent_, X])
@@ -329,13 +344,16 @@ class SegmenterStream(ComponentParameters):
             if behind or ahead:
                 self.recent_ = recent.copy()
             return recent[:0], None, None
-        features = score.rows(recent)
+        if seen is not None:  # only of a stretch with the same samples
+            stretch = self.recent_ is None, self.first_recent_, len(recent)
+            seen = seen.setdefault(stretch, {})
+        features = score.rows(recent, seen)
         if score.view is not None and says(score.view, "running"):
             # The sum goes on where it was at the last sample that was read.
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])
             self.last_ = features[rows.stop - 1].copy()
-        features, scores, penalties = score.read_rows(features)
+        features, scores, penalties = score.read_rows(features, seen)
         scores = None if scores is None else scores[rows]
         # Row t of the penalties is for the position before sample t, and a stream needs the
         # penalty of a change after each sample.
@@ -355,14 +373,12 @@ class SegmenterStream(ComponentParameters):
         if self.offset_ is None:
             self._begin(features[0], scores, penalties)
         assert self.offset_ is not None
-        components = self._kept().components
-        if np.count_nonzero(components) == len(components):
-            # Every component weighs a single feature, so no matrix product is needed.
-            columns = np.argmax(components != 0, axis=1)
-            weights = components[np.arange(len(components)), columns]
+        kept = self._kept()
+        if kept.single is not None:
+            columns, weights = kept.single
             rows = np.ascontiguousarray((features[:, columns] - self.offset_[columns]) * weights)
         else:
-            rows = projected(np.ascontiguousarray(features), self.offset_, components)
+            rows = projected(np.ascontiguousarray(features), self.offset_, kept.components)
         if scores is not None:
             # Shift scores so that the best name of every sample has 0, as for whole sequences.
             scores = scores - scores.max(axis=1, keepdims=True)
@@ -454,7 +470,8 @@ class SegmenterStream(ComponentParameters):
         components = np.ascontiguousarray(score.components, dtype=np.float64)
         if not len(components):
             components = np.zeros((1, components.shape[1]))
-        return _Kept(score, score.reach or (0, 0), components, None)
+        single = single_features(components)
+        return _Kept(score, score.reach or (0, 0), components, single, None)
 
     def _state(self, score: SegmentScore) -> tuple[Signal, Program, Progress]:
         """Return the arrays of the dynamic program as its kernels need them."""
@@ -521,7 +538,4 @@ class Streaming:
         ValueError
             If the score has no penalty, or if a sample depends on the whole sequence.
         """
-        score = self.present_score
-        if (lacking := score.refusal_of_streams()) is not None:
-            raise ValueError(f"{type(self).__name__} needs {lacking}")
-        return score
+        return self.present_score.for_stream(type(self).__name__)

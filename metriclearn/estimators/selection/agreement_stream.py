@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.scores.stream import SegmenterStream, StreamedSegments
 from metriclearn.oracles.change_points.segment_values import NO_RULES
 from metriclearn.oracles.expected_loss import advance, overlap_table
+from metriclearn.oracles.summed_area import followed
 from metriclearn.problem.named_segments import NO_SCORES, NameScores
 from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters
 
@@ -120,15 +121,17 @@ class AgreementStream(SegmenterStream):
         """The names that were learned, or None."""
         return self.segmenter.classes_
 
-    def followed(self, X: NDArray[np.float64]) -> list[StreamedSegments]:
+    def followed(
+        self, X: NDArray[np.float64], seen: dict[Any, Any] | None = None
+    ) -> list[StreamedSegments]:
         """Process checked rows, and return a list of the segments that become final."""
         found = []
         # With max_delay, changes are decided at the ends of blocks.
         size = max(1, len(X) if self.max_delay is None else self.max_delay // 8)
         for begin in range(0, len(X), size):
-            block = X[begin : begin + size]
+            block, shared = X[begin : begin + size], dict[Any, Any]()
             self.n_samples_ += len(block)
-            self._follow_models([stream.joined(stream.followed(block)) for stream in self.streams_])
+            self._follow_models([one.joined(one.followed(block, shared)) for one in self.streams_])
             found.append(self._shared_segments())
             since = self.n_samples_ - max(int(self.places_[0]), self.earliest_)
             if self.max_delay is not None and since >= self.max_delay:
@@ -179,6 +182,8 @@ class AgreementStream(SegmenterStream):
     def _follow_models(self, found: list[StreamedSegments]) -> None:
         """Store new final segments, and advance to the last position where all models are final."""
         self.exact_ = self.exact_ and all(stream.exact_ for stream in self.streams_)
+        if not any(len(part.ends) for part in found):
+            return  # positions where all models are final follow from new ends only
         classes = self.classes
         for j, part in enumerate(found):
             if len(part.ends):
@@ -300,11 +305,7 @@ class AgreementStream(SegmenterStream):
 
     def _path(self, last: int | None = None) -> NDArray[np.int64]:
         """Return the ends of the best segmentation up to ``places_[last]``, as indices."""
-        found, u = [], len(self.places_) - 1 if last is None else last
-        while u > 0:
-            found.append(u)
-            u = int(self.back_[u])
-        return np.array(found[::-1], dtype=np.int64)
+        return followed(self.back_[None, : len(self.places_) if last is None else last + 1])
 
     def _segments(self, numbers: NDArray[np.int64]) -> StreamedSegments:
         """Return the segments that end at ``places_[numbers]``."""

@@ -207,7 +207,8 @@ class Fits:
             if self.may_fail:
                 return error
             raise
-        if is_interrupted(model):
+        # A comparison that was interrupted chooses nothing.
+        if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
             raise KeyboardInterrupt
         if self.seconds is not None and "callbacks" in given:
             model.set_params(callbacks=given["callbacks"])
@@ -219,11 +220,6 @@ class Late(Exception):
 
     def __str__(self) -> str:
         return "there was no time; allow more seconds."
-
-
-def is_interrupted(model: Any) -> bool:
-    """Tell whether a fit was interrupted. A comparison that was interrupted chooses nothing."""
-    return getattr(getattr(model, "solution_", None), "reason", "") == "interrupted"
 
 
 def by_view(members: Sequence[Member], by_gain: bool = False) -> list[list[Member]]:
