@@ -511,7 +511,8 @@ class Segmenter(AgreementSegmenter):
         """Learn to name segments if labels are classes, but no member predicts names."""
         if self.classes_ is None and self.names is not False:
             known = given.data.arrays, given.labels
-            self.row_names_ = RowNames.of_classes(*known, given.recordings is None)
+            numbered = given.recordings is None
+            self.row_names_ = RowNames.of_classes(*known, numbered, self.names)
 
     def summary(self) -> dict[str, str]:
         """Describe the model, its training data and its quality: a text for each title."""
