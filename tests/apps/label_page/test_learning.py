@@ -3,7 +3,7 @@
 import sys
 import warnings
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from time import process_time
 
@@ -12,7 +12,7 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.apps.label_page.annotation import Annotation, partial_labels, read_annotations
-from metriclearn.apps.label_page.learning.check import Check
+from metriclearn.apps.label_page.learning.check import Check, missing_labels, skill
 from metriclearn.apps.label_page.learning.group import Group
 from metriclearn.apps.label_page.learning.model import Model
 from metriclearn.apps.label_page.learning.pieces import Given
@@ -305,6 +305,23 @@ def test_a_model_of_segments_shorter_than_a_second_is_shown_only_if_it_finds_the
         annotations[name] = sorted(stretches + [Annotation(t, t, "change") for t in times[1:-1]])
     group, _ = _learned(annotations, recordings)
     assert group.is_shown == (jump > 0)
+
+
+@pytest.mark.parametrize("true", [[4], [6], [3, 8], [2, 3, 9]])
+@pytest.mark.parametrize("tolerance", [0, 1, 2])
+def test_neither_boundaries_at_random_nor_equal_cuts_have_skill(
+    true: list[int], tolerance: int
+) -> None:
+    """The mean over all places is at most 0, and that of the right ones more, if chance is low."""
+    known, n_rows = np.array(true), 12
+    for count in (1, 2):
+        every = map(np.array, combinations(range(1, n_rows), count))
+        assert np.mean([skill(cuts, known, n_rows, tolerance) for cuts in every]) <= 1e-12
+        equal = np.round(np.arange(1, count + 1) * n_rows / (count + 1)).astype(int)
+        assert skill(equal, known, n_rows, tolerance) <= 0
+    assert skill(known, known, n_rows, 0) >= 0
+    assert skill(known[:0], known, n_rows, tolerance) == 0
+    assert missing_labels([0.0] * 9, 8, is_useful=True) == 0 < missing_labels([0.0] * 9, 8)
 
 
 def test_windows_of_other_sizes_leave_the_use_of_names_and_an_error_leaves_all() -> None:

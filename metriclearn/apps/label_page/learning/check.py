@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 from scipy.stats import binomtest
 from sklearn.model_selection import KFold
 
@@ -24,7 +25,7 @@ from metriclearn.apps.label_page.learning.row_names import Names
 from metriclearn.apps.label_page.learning.seen import Seen
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.estimators import Calibration
-from metriclearn.indices import match
+from metriclearn.indices import match, near
 from metriclearn.oracles import BoundaryMargins
 from metriclearn.problem import FrobeniusLoss
 
@@ -84,6 +85,9 @@ class _Trial:
     ``near`` rows, than wrong. One segment has a gain of 0. In so short a stretch, ‖M − N‖² would
     punish a boundary that is a few rows off, unlike in a whole recording; and stretches are cut in
     the middle of segments, where a boundary in their middle is often near.
+
+    ``skills`` are those of :func:`skill`. ``savings`` are the losses of one segment less those of
+    the predictions.
     """
 
     near: int = 1
@@ -92,6 +96,8 @@ class _Trial:
     check: Check = field(default_factory=Check)
     squares: list[float] = field(default_factory=list)
     gains: list[float] = field(default_factory=list)
+    skills: list[float] = field(default_factory=list)
+    savings: list[float] = field(default_factory=list)
 
     def add(
         self,
@@ -110,12 +116,14 @@ class _Trial:
         found = model.margins(X, features, PartialPartition(len(X)), tolerance)
         predicted = Partition(ends=found.change_points)
         self.squares.append(FrobeniusLoss().squared_norm(predicted, truth))
-        right = len(match(found.change_points[:-1], truth.change_points[:-1], self.near))
-        self.gains.append(2.0 * right - len(found.losses))
+        self.savings.append(truth.n_clusters - 1 - self.squares[-1])
+        cuts, true = found.change_points[:-1], truth.change_points[:-1]
+        self.gains.append(2.0 * len(match(cuts, true, self.near)) - len(cuts))
+        self.skills.append(skill(cuts, true, len(X), self.near))
         relative = found.losses / model.learner.penalty_
         self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
         self.truths.append(truth)
-        agreed = len(match(found.change_points[:-1], truth.change_points[:-1], tolerance))
+        agreed = len(match(cuts, true, tolerance))
         check = Check(1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed)
         named, _ = model.named(features, found.change_points)
         sizes, known = np.diff(found.change_points, prepend=0), names != ""
@@ -134,6 +142,20 @@ class _Trial:
         sizes = sum(truth.n_samples for truth in self.truths)
         segments = sum(truth.n_clusters for truth in self.truths)
         return sum(self.squares) + (self.check.named - self.check.right) * segments / max(sizes, 1)
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether predictions are better than chance and better than one segment.
+
+        Student's one-sided test at a level of 2.5 % has to tell both.
+        """
+        n = len(self.gains)
+        if n < 2:
+            return False
+        least = float(stdtrit(n - 1, 0.975)) / n**0.5
+        return all(
+            np.mean(one) > least * np.std(one, ddof=1) for one in (self.skills, self.savings)
+        )
 
 
 @dataclass(frozen=True)
@@ -188,8 +210,8 @@ class Judgment:
         if len(stretches) < 2:
             return cls(missing_labels([], n_known))
         labels = np.array([*given.names, ""])  # −1, no label, is the last
-        near = seen.sizes[-2:][0]  # about an eighth of a segment
-        apart, joint = _Trial(near), _Trial(near)
+        eighth = seen.sizes[-2:][0]  # of a segment, about
+        apart, joint = _Trial(eighth), _Trial(eighth)
         n_folds = len(stretches) if len(stretches) <= _FEW_STRETCHES else 3
         for rest, left in KFold(n_folds).split(stretches):
             kept = [stretches[i] for i in rest]
@@ -213,7 +235,8 @@ class Judgment:
         if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
             tolerance = recordings[0].tolerance
             calibration = Calibration.learn(best.margins, best.truths, tolerance)
-        return cls(missing_labels(best.gains, n_known), best.check, calibration, is_joint)
+        missing = missing_labels(best.gains, n_known, best.is_useful)
+        return cls(missing, best.check, calibration, is_joint)
 
 
 def _codes_without(codes: Sequence[NDArray], left: Sequence[Stretch]) -> list[NDArray]:
@@ -224,13 +247,33 @@ def _codes_without(codes: Sequence[NDArray], left: Sequence[Stretch]) -> list[ND
     return kept
 
 
-def missing_labels(gains: Sequence[float], n_known: int) -> int:
+def skill(cuts: NDArray, true: NDArray, n_rows: int, tolerance: int) -> float:
+    """Count how many more boundaries are right than of as many at random, or of equal cuts.
+
+    The rival is the one that has more right. A boundary at random is counted as right if any true
+    boundary is near.
+
+    Parameters
+    ----------
+    cuts, true : sorted int arrays
+        Predicted and true boundaries, from 1 to ``n_rows`` − 1.
+    n_rows : int
+    tolerance : int
+        Largest distance, in rows, of boundaries that agree.
+    """
+    n = len(cuts)
+    equal = np.unique(np.round(np.arange(1, n + 1) * n_rows / (n + 1)).astype(np.int64))
+    right, easy = (len(match(one, true, tolerance)) for one in (cuts, equal))
+    return right - max(easy, n * float(near(np.arange(1, n_rows), true, tolerance).mean()))
+
+
+def missing_labels(gains: Sequence[float], n_known: int, is_useful: bool = False) -> int:
     """Estimate how many labels are missing until a model is better than one segment.
 
-    It is better if the mean gain over stretches held out exceeds its standard error. As long as it
-    is not, we count the further boundaries that it would have to find exactly, with a gain of one
-    each. More labels also improve the model, so we ask for a quarter more at least, and twice as
-    many at most.
+    It is better if the mean gain over stretches held out exceeds its standard error, or if it is
+    useful otherwise. As long as it is not, we count the further boundaries that it would have to
+    find exactly, with a gain of one each. More labels also improve the model, so we ask for a
+    quarter more at least, and twice as many at most.
 
     Parameters
     ----------
@@ -238,9 +281,14 @@ def missing_labels(gains: Sequence[float], n_known: int) -> int:
         How many more boundaries of the model are right than wrong, in every stretch.
     n_known : int
         Number of boundaries with labels on both sides.
+    is_useful : bool
+        Whether boundaries are right more often than by chance, see :class:`_Trial`. Where they are
+        a few rows apart, more of them may be wrong than right.
     """
     if n_known < _FEWEST:
         return _FEWEST - n_known
+    if is_useful:
+        return 0
     for count in range(n_known):
         all_gains = np.append(gains, np.ones(count))
         if len(all_gains) > 1 and all_gains.mean() > all_gains.std(ddof=1) / len(all_gains) ** 0.5:
