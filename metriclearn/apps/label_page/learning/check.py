@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -79,58 +79,52 @@ class Check(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Predictions for held-out stretches, and how well the predictions agree with the labels.
+    """Predictions for held-out stretches, with margins relative to the penalty, and the labels.
 
-    ``gains`` tell for every stretch how many more of its predicted boundaries are right, within
-    ``near`` rows, than wrong. One segment has a gain of 0. In so short a stretch, ‖M − N‖² would
-    punish a boundary that is a few rows off, unlike in a whole recording; and stretches are cut in
-    the middle of segments, where a boundary in their middle is often near.
-
-    ``skills`` are those of :func:`skill`. ``savings`` are the losses of one segment less those of
-    the predictions.
+    A boundary is right if it is within ``near`` rows of a labeled one. ``right`` of ``named`` rows
+    have the right name.
     """
 
-    near: int = 1
-    margins: list[BoundaryMargins] = field(default_factory=list)
+    near: int
+    tolerance: int
+    found: list[BoundaryMargins] = field(default_factory=list)
     truths: list[Partition] = field(default_factory=list)
-    check: Check = field(default_factory=Check)
-    squares: list[float] = field(default_factory=list)
-    gains: list[float] = field(default_factory=list)
-    skills: list[float] = field(default_factory=list)
-    savings: list[float] = field(default_factory=list)
+    right: int = 0
+    named: int = 0
 
     def add(
-        self,
-        model: Model,
-        X: NDArray,
-        features: NDArray,
-        truth: Partition,
-        tolerance: int,
-        names: NDArray,
+        self, model: Model, X: NDArray, features: NDArray, truth: Partition, names: Any
     ) -> None:
-        """Segment a held-out stretch, and compare the result with the labels.
-
-        ``names`` (T,) are the labels of the rows of the stretch. An empty string means that a label
-        is unknown.
-        """
-        found = model.margins(X, features, PartialPartition(len(X)), tolerance)
-        predicted = Partition(ends=found.change_points)
-        self.squares.append(FrobeniusLoss().squared_norm(predicted, truth))
-        self.savings.append(truth.n_clusters - 1 - self.squares[-1])
-        cuts, true = found.change_points[:-1], truth.change_points[:-1]
-        self.gains.append(2.0 * len(match(cuts, true, self.near)) - len(cuts))
-        self.skills.append(skill(cuts, true, len(X), self.near))
-        relative = found.losses / model.learner.penalty_
-        self.margins.append(BoundaryMargins(found.change_points, relative, found.gains))
+        """Segment a held-out stretch, whose rows have the labels ``names``, "" if unknown."""
+        found = model.margins(X, features, PartialPartition(len(X)), self.tolerance)
+        self.found.append(replace(found, losses=found.losses / model.learner.penalty_))
         self.truths.append(truth)
-        agreed = len(match(cuts, true, tolerance))
-        check = Check(1, agreed, truth.n_clusters - 1 - agreed, len(found.losses) - agreed)
         named, _ = model.named(features, found.change_points)
-        sizes, known = np.diff(found.change_points, prepend=0), names != ""
         if named:
-            right = np.repeat(named, sizes) == names
-            check = check._replace(right=int(np.sum(right & known)), named=int(np.sum(known)))
-        self.check += check
+            given = np.repeat(named, np.diff(found.change_points, prepend=0))
+            self.right += int(np.sum((given == names) & (names != "")))
+            self.named += int(np.sum(names != ""))
+
+    @property
+    def cuts(self) -> list[tuple[NDArray, NDArray]]:
+        """The predicted and the labeled boundaries of every stretch."""
+        pairs = zip(self.found, self.truths)
+        return [(one.change_points[:-1], truth.change_points[:-1]) for one, truth in pairs]
+
+    @property
+    def check(self) -> Check:
+        """The counts of boundaries and names."""
+        agreed = sum(len(match(*both, self.tolerance)) for both in self.cuts)
+        found, true = (sum(len(both[k]) for both in self.cuts) for k in (0, 1))
+        counts = agreed, true - agreed, found - agreed
+        return Check(len(self.truths), *counts, self.right, self.named)
+
+    @property
+    def squares(self) -> list[float]:
+        """‖M − N‖² of every stretch."""
+        pairs = zip(self.found, self.truths)
+        norm = FrobeniusLoss().squared_norm
+        return [norm(Partition(ends=one.change_points), truth) for one, truth in pairs]
 
     @property
     def loss(self) -> float:
@@ -141,21 +135,31 @@ class _Trial:
         """
         sizes = sum(truth.n_samples for truth in self.truths)
         segments = sum(truth.n_clusters for truth in self.truths)
-        return sum(self.squares) + (self.check.named - self.check.right) * segments / max(sizes, 1)
+        return sum(self.squares) + (self.named - self.right) * segments / max(sizes, 1)
+
+    @property
+    def gains(self) -> list[float]:
+        """How many more boundaries are right than wrong in every stretch. One segment has 0.
+
+        In so short a stretch, ‖M − N‖² would punish a boundary that is a few rows off, unlike in a
+        whole recording; and stretches are cut in the middle of segments, where a boundary in their
+        middle is often near.
+        """
+        return [2.0 * len(match(cuts, true, self.near)) - len(cuts) for cuts, true in self.cuts]
 
     @property
     def is_useful(self) -> bool:
-        """Whether predictions are better than chance and better than one segment.
+        """Whether predictions have more :func:`skill` than 0, and a lower loss than one segment.
 
         Student's one-sided test at a level of 2.5 % has to tell both.
         """
-        n = len(self.gains)
+        n, lengths = len(self.truths), (truth.n_samples for truth in self.truths)
         if n < 2:
             return False
+        skills = [skill(*both, length, self.near) for both, length in zip(self.cuts, lengths)]
+        savings = [len(true) - loss for (_, true), loss in zip(self.cuts, self.squares)]
         least = float(stdtrit(n - 1, 0.975)) / n**0.5
-        return all(
-            np.mean(one) > least * np.std(one, ddof=1) for one in (self.skills, self.savings)
-        )
+        return all(np.mean(one) > least * np.std(one, ddof=1) for one in (skills, savings))
 
 
 @dataclass(frozen=True)
@@ -210,8 +214,8 @@ class Judgment:
         if len(stretches) < 2:
             return cls(missing_labels([], n_known))
         labels = np.array([*given.names, ""])  # −1, no label, is the last
-        eighth = seen.sizes[-2:][0]  # of a segment, about
-        apart, joint = _Trial(eighth), _Trial(eighth)
+        limits = seen.sizes[-2:][0], recordings[0].tolerance  # about an eighth of a segment
+        apart, joint = _Trial(*limits), _Trial(*limits)
         n_folds = len(stretches) if len(stretches) <= _FEW_STRETCHES else 3
         for rest, left in KFold(n_folds).split(stretches):
             kept = [stretches[i] for i in rest]
@@ -228,13 +232,12 @@ class Judgment:
                     breaks.take()
                     rows, features = seen.rows[i][inside], recordings[i].features[inside]
                     said = labels[given.codes[i][inside]]
-                    trial.add(model, rows, features, truth, recordings[0].tolerance, said)
+                    trial.add(model, rows, features, truth, said)
         is_joint = len(joint.truths) == len(apart.truths) > 0 and joint.loss < apart.loss
         best = joint if is_joint else apart
         calibration = None
-        if sum(len(one.losses) for one in best.margins) >= _CALIBRATED:
-            tolerance = recordings[0].tolerance
-            calibration = Calibration.learn(best.margins, best.truths, tolerance)
+        if sum(len(one.losses) for one in best.found) >= _CALIBRATED:
+            calibration = Calibration.learn(best.found, best.truths, best.tolerance)
         missing = missing_labels(best.gains, n_known, best.is_useful)
         return cls(missing, best.check, calibration, is_joint)
 
