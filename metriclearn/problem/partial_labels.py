@@ -254,9 +254,9 @@ class PartialPartition:
         return self.segmentation() is not None
 
     def at(self, kept: NDArray[np.int64]) -> PartialPartition:
-        """Return what the labels say about the kept rows, see :meth:`Region.at`."""
+        """Return what the labels together say about the kept rows, see :meth:`Region.at`."""
         first, last = int(kept[0]), int(kept[-1])
-        near = (one for one in self.constraints if one.start < last and one.stop - 1 > first)
+        near = (one for one in self.pieces.every() if one.start < last and one.stop - 1 > first)
         regions = [seen for region in near for seen in region.at(kept)]
         return PartialPartition(len(kept), regions=regions)
 
