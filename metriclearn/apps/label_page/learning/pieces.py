@@ -15,6 +15,7 @@ from metriclearn.problem import NO_CHANGE
 _CONTEXT = 24  # rows of context around labeled stretches, also used for learning
 _LONG = 5_000  # rows of a stretch that is learned in parts
 _MOST_ROWS = 20_000  # used for learning after a correction; exported models learn from all rows
+_MOST_TUNED = 14_000  # rows, on which the penalty is tuned
 _MOST_CHANGES = 16  # in a piece on which the penalty is tuned
 
 Piece = tuple[NDArray, Any]  # rows and their labels
@@ -98,7 +99,7 @@ def pieces_to_tune(
     arrays: Sequence[NDArray],
     labels: Sequence[PartialPartition],
     context: int,
-    most: int = _MOST_ROWS,
+    most: int = _MOST_TUNED,
 ) -> list[Piece]:
     """Cut out the labeled stretches with the rows around them, which their boundaries need.
 
