@@ -103,36 +103,48 @@ def pieces_to_tune(
 ) -> list[Piece]:
     """Cut out the labeled stretches with the rows around them, which their boundaries need.
 
-    A piece has few changes, because the time to tune on it grows with their square.
-
     Parameters
     ----------
     arrays : list of arrays (T, P)
     labels : list of PartialPartition
     context : int
-        Number of rows on each side.
+        Number of rows on each side. With half of it, more boundaries fit into ``most`` rows.
     most : int
         Number of rows after which no further pieces are used.
     """
-    context, pieces = max(_CONTEXT, context), list[Piece]()
-    for X, partial in zip(arrays, labels):
-        spans: list[list[int]] = []
-        n_changes, reached = 0, 0
-        for first, ends in chain(*starmap(_divided, partial.pieces.stretches)):
-            start, stop = max(0, first - context), min(len(X), int(ends[-1]) + context)
-            if ends[-1] - first <= 2:
-                continue
-            n_changes += len(ends) - 1
-            if spans and start <= spans[-1][1] and n_changes <= _MOST_CHANGES:
-                spans[-1][1] = stop
-            else:
-                if spans and start < spans[-1][1]:
-                    spans[-1][1] = start = (reached + first) // 2
-                spans.append([start, stop])
-                n_changes = len(ends) - 1
-            reached = int(ends[-1])
-        pieces += [(X[a:b], _part(partial, a, b)) for a, b in spans]
+    for reach in (context, context // 2):
+        every = [_in_context(one, max(_CONTEXT, reach)) for one in labels]
+        if sum(b - a for spans in every for a, b in spans) <= most:
+            break
+    pieces = [
+        (X[a:b], _part(partial, a, b))
+        for X, partial, spans in zip(arrays, labels, every)
+        for a, b in spans
+    ]
     return _some(pieces, [len(X) for X, _ in pieces], most)
+
+
+def _in_context(labels: PartialPartition, context: int) -> list[list[int]]:
+    """Return the ranges of rows of labeled stretches with the rows around them.
+
+    A range has few changes, because the time to tune on it grows with their square.
+    """
+    spans: list[list[int]] = []
+    n_changes, reached = 0, 0
+    for first, ends in chain(*starmap(_divided, labels.pieces.stretches)):
+        start, stop = max(0, first - context), min(labels.n_samples, int(ends[-1]) + context)
+        if ends[-1] - first <= 2:
+            continue
+        n_changes += len(ends) - 1
+        if spans and start <= spans[-1][1] and n_changes <= _MOST_CHANGES:
+            spans[-1][1] = stop
+        else:
+            if spans and start < spans[-1][1]:
+                spans[-1][1] = start = (reached + first) // 2
+            spans.append([start, stop])
+            n_changes = len(ends) - 1
+        reached = int(ends[-1])
+    return spans
 
 
 def _part(labels: PartialPartition, start: int, stop: int) -> Partition | PartialPartition:

@@ -37,7 +37,7 @@ class Seen:
     @property
     def context(self) -> int:
         """The number of rows around a stretch, on each side, which its boundaries need."""
-        return 2 * max(self.sizes, default=0)
+        return 4 * max(self.sizes, default=0)
 
     def suited(self, arrays: Sequence[NDArray], labels: Sequence[PartialPartition]) -> Seen:
         """Return the rows with windows that suit the labels; the object itself if its windows do.
