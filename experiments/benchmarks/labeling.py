@@ -36,7 +36,7 @@ from experiments.harness.procedure import standard_error
 from experiments.studies.labeling_effort import asked, held_out
 from metriclearn import PartialPartition, Partition
 from metriclearn.apps.label_page.annotation import Annotation
-from metriclearn.apps.label_page.learning import Group, compile_programs
+from metriclearn.apps.label_page.learning.group import Group, compile_programs
 from metriclearn.apps.label_page.loop import strategy_for
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.signals import Recording
@@ -272,7 +272,7 @@ def judged(group: Group, test: LabeledSequences) -> list[tuple[float, float]]:
     for X, labels in zip(test.sequences, test.labels):
         assert group.model is not None
         free = PartialPartition(len(X))
-        ends = group.model.margins(group.seen(X), X, free, 1).change_points
+        ends = group.model.margins(group.seen.of(X), X, free, 1).change_points
         names, _ = group.model.named(X, ends)
         rows = np.repeat(names, np.diff(ends, prepend=0))
         right = float(np.mean((rows == labels.astype(str))[labels > 0]))
@@ -302,7 +302,7 @@ def labeled(
             "learner": group.model and group.model.learner,
             "random_state": random,
         }
-        for i, part in asked(group.rows, known, share, _LENGTH, **options):
+        for i, part in asked(group.seen.rows, known, share, _LENGTH, **options):
             labels, given = train.labels[i], said.setdefault(train.names[i], [])
             runs = np.cumsum(np.append(0, np.diff(labels[part]) != 0))
             known[i][part] = 1000 * part.start + runs

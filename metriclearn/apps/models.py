@@ -28,17 +28,10 @@ def extractor_of(kind: str, rate: float) -> Any:
     return pictures if kind == "video" else of.JoinedFeatures([sound, pictures])
 
 
-def model_of(
-    name: str,
-    parts: Mapping[str, tuple[NDArray, ...]],
-    columns: Sequence[str],
-    extractor: Any,
-    rate: float,
-    learner: Any = None,
-    *,
-    time: str | None = None,
-) -> metriclearn.Segmenter:
-    """Learn from the rows of recordings and their labels. Rows far from labels are left out.
+def labeled_rows(
+    name: str, parts: Mapping[str, tuple[NDArray, ...]], columns: Sequence[str]
+) -> datasets.LabeledSequences:
+    """Return the labeled rows of recordings. Rows far from labels are left out.
 
     Parameters
     ----------
@@ -49,6 +42,26 @@ def model_of(
         first rows of segments with the label of the segment before.
     columns : sequence of str
         Names of the features.
+    """
+    data = datasets.of_parts(name, parts, columns)
+    has_gaps = any(datasets.UNKNOWN in part[1] for part in parts.values())
+    return data.with_unlabeled(datasets.UNKNOWN) if has_gaps else data
+
+
+def model_of(
+    data: datasets.LabeledSequences,
+    extractor: Any,
+    rate: float,
+    learner: Any = None,
+    *,
+    time: str | None = None,
+    names: bool | None = None,
+) -> metriclearn.Segmenter:
+    """Learn from labeled rows.
+
+    Parameters
+    ----------
+    data : LabeledSequences
     extractor : extractor or None
         The object that computed the rows from a file. None if the recordings are tables.
     rate : float
@@ -56,12 +69,12 @@ def model_of(
     learner : Segmenter, or the only member of one, optional
     time : str, optional
         The column of times of tables.
+    names : bool, optional
+        Whether labels are names; None finds out.
     """
     from sklearn.base import clone
 
-    data = datasets.of_parts(name, parts, columns)
-    if any(datasets.UNKNOWN in part[1] for part in parts.values()):
-        data = data.with_unlabeled(datasets.UNKNOWN)
     made = learner if isinstance(learner, metriclearn.Segmenter) else metriclearn.Segmenter(learner)
-    options = {"extractor": extractor, "rate": rate, "time": time, "verbose": False}
+    options: dict[str, Any] = {} if names is None else {"names": names}
+    options |= {"extractor": extractor, "rate": rate, "time": time, "verbose": False}
     return clone(made).set_params(**options).fit(data)

@@ -209,7 +209,7 @@ class LabeledSequences(Items):
                 f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
                 "label the samples on both sides."
             )
-        return self._pieces(known)
+        return self._kept(known)
 
     def with_unlabeled(self, label: str) -> Self:
         """Return the data set for learning if samples of one label are those without a label.
@@ -227,7 +227,7 @@ class LabeledSequences(Items):
         known = [~_labeled_as(labels, label) for labels in self.labels]
         open_starts = [t[~(m[t] & m[t - 1])] for m, t in zip(known, self.starts)]
         if not any(map(len, open_starts)):
-            return self._pieces(self._labeled_otherwise(label))
+            return self._kept(self._labeled_otherwise(label))
         lengths: list[int] = []
         for mask, ends in zip(known, self.change_points):
             lengths += [b - a for a, b in pairwise([0, *ends.tolist()]) if mask[a]]
@@ -237,7 +237,21 @@ class LabeledSequences(Items):
         for mask, starts in zip(kept, open_starts):
             for t in starts.tolist():
                 mask[max(0, t - reach) : t + reach] = True
-        return replace(self._pieces(kept), unlabeled=label)
+        return replace(self._kept(kept), unlabeled=label)
+
+    def in_pieces(self, n_changes: int) -> Self:
+        """Cut long sequences in the middle of segments, so that pieces have ``n_changes`` changes.
+
+        A segment of a single sample is not cut, so the piece before it has more. The time to learn
+        from a sequence can grow with the square of its number of changes.
+        """
+        pieces = []
+        for i, ends in enumerate(self.change_points):
+            places = np.arange(n_changes, len(ends) - 1, n_changes)
+            places = places[ends[places] - ends[places - 1] > 1]
+            cuts = [0, *((ends[places - 1] + ends[places]) // 2).tolist(), int(ends[-1])]
+            pieces += [(i, a, b) for a, b in pairwise(cuts)]
+        return self._pieces(pieces)
 
     def _labeled_otherwise(self, label: str) -> list[NDArray[np.bool_]]:
         """Return which samples have another label. Some must have it, and some not."""
@@ -249,12 +263,16 @@ class LabeledSequences(Items):
             )
         return known
 
-    def _pieces(self, kept: Sequence[NDArray[np.bool_]]) -> Self:
+    def _kept(self, kept: Sequence[NDArray[np.bool_]]) -> Self:
         """Cut every sequence where samples are not kept."""
-        pieces = []  # sequence, first sample and the one after the last
+        pieces = []
         for i, mask in enumerate(kept):
             ends = Partition.from_runs(mask).change_points.tolist()
             pieces += [(i, a, b) for a, b in pairwise([0, *ends]) if mask[a]]
+        return self._pieces(pieces)
+
+    def _pieces(self, pieces: Sequence[tuple[int, int, int]]) -> Self:
+        """Cut out pieces, given by their sequence, first sample and the one after the last."""
         return replace(
             self,
             sequences=[self.sequences[i][a:b] for i, a, b in pieces],

@@ -318,7 +318,8 @@ class Segmenter(AgreementSegmenter):
             fitted._validate(divided, parts)
         if fitted.classes_ is None and self.names is not False:  # no member predicts names
             known = given.data.arrays, given.labels
-            fitted.row_names_ = RowNames.of_classes(*known, given.recordings is None)
+            numbered = given.recordings is None
+            fitted.row_names_ = RowNames.of_classes(*known, numbered, self.names)
         fitted.divides_equal_ = any(map(divides_equal, given.labels))
         if not varies.all():
             note_constant(fitted, varies)

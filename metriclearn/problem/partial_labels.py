@@ -254,18 +254,11 @@ class PartialPartition:
         return self.segmentation() is not None
 
     def at(self, kept: NDArray[np.int64]) -> PartialPartition:
-        """Return what the labels say about the kept rows, see :meth:`Region.at`."""
-        regions = [seen for region in self.constraints for seen in region.at(kept)]
+        """Return what the labels together say about the kept rows, see :meth:`Region.at`."""
+        first, last = int(kept[0]), int(kept[-1])
+        near = (one for one in self.pieces.every() if one.start < last and one.stop - 1 > first)
+        regions = [seen for region in near for seen in region.at(kept)]
         return PartialPartition(len(kept), regions=regions)
-
-    def within(self, start: int, stop: int) -> PartialPartition:
-        """Make partial labels of X[start:stop], from the constraints inside this stretch."""
-        inside = [
-            Region(r.start - start, r.stop - start, r.kind)
-            for r in self.constraints
-            if start <= r.start and r.stop <= stop
-        ]
-        return PartialPartition(stop - start, regions=inside)
 
     def mirrored(self) -> PartialPartition:
         """Return the same constraints for reversed samples. Labels become constraints."""

@@ -6,8 +6,9 @@ of the search, losses, label errors, gaps and pictures read these two numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import index
 from typing import Any, NamedTuple
 
@@ -182,6 +183,14 @@ class Pieces(NamedTuple):
 
     stretches: list[tuple[int, NDArray[np.int64]]]
     regions: list[Region]
+
+    def every(self) -> Iterator[Region]:
+        """Yield the regions, and those that say the same as the known stretches."""
+        yield from self.regions
+        for start, ends in self.stretches:
+            cuts = [start, *ends.tolist()]
+            yield from (Region(t - 1, t + 1, AT_LEAST_ONE) for t in cuts[1:-1])
+            yield from (Region(a, b, NO_CHANGE) for a, b in pairwise(cuts) if b - a > 1)
 
     def mirrored(self, n_samples: int) -> Pieces:
         """Return the same pieces for the samples in reverse order."""

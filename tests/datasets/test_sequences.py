@@ -45,6 +45,21 @@ def test_without_a_label_the_stretches_between_are_sequences() -> None:
         dataset.without("7")
 
 
+@pytest.mark.parametrize("n_changes", [1, 2, 3, 9])
+def test_pieces_of_long_sequences_have_few_changes_and_lose_none(n_changes: int) -> None:
+    labels = [np.repeat(np.arange(6) % 3, [3, 1, 4, 5, 2, 5]), np.repeat(7, 20)]
+    rows = [np.arange(40.0).reshape(20, 2), np.zeros((20, 2))]
+    dataset = build(["g", "h"], labels=labels, sequences=rows, starts=[[10], []])
+    cut = dataset.in_pieces(n_changes)
+    first = [i for i, name in enumerate(cut.names) if name == dataset.names[0]]
+    assert cut.groups == ["g"] * len(first) + ["h"]
+    np.testing.assert_array_equal(np.vstack([cut.sequences[i] for i in first]), rows[0])
+    np.testing.assert_array_equal(np.concatenate([cut.labels[i] for i in first]), labels[0])
+    counts = [len(ends) - 1 for ends in cut.change_points]
+    assert sum(counts) == 6
+    assert max(counts) <= n_changes + (n_changes == 1)  # one segment has a single row
+
+
 @pytest.mark.parametrize("label", ["é", "e\u0301", " é "])
 def test_unlabeled_samples_stay_near_known_boundaries(label: str) -> None:
     """For the median length of a segment on each side; labels are equal if people see them so."""

@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from metriclearn import PartialPartition, Partition, Region
+from metriclearn import PartialPartition, Region
 from metriclearn.datasets import UNKNOWN, Segment, with_boundaries
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
 
@@ -131,36 +128,6 @@ def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) 
         if label != other and stop > 0 and first < n_rows:
             regions.append(Region(stop - 1, first + 1, AT_LEAST_ONE))
     return PartialPartition(n_rows, change_points=sorted(changes - {0, n_rows}), regions=regions)
-
-
-def labels_of_stretches(
-    n_rows: int, stretches: Sequence[tuple[int, NDArray]], regions: Sequence[Region] = ()
-) -> PartialPartition:
-    """Return partial labels of completely labeled stretches and other regions."""
-    changes, every = list[int](), [*regions]
-    for start, ends in stretches:
-        changes += ends[:-1].tolist()
-        spans = pairwise([start, *ends.tolist()])
-        every += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 1]
-    return PartialPartition(n_rows, change_points=changes, regions=every)
-
-
-def part_of_labels(labels: PartialPartition, start: int, stop: int) -> Partition | PartialPartition:
-    """Return the labels from row ``start`` to ``stop``, also of segments that are cut there."""
-    stretches, regions = labels.pieces
-    inside = []
-    for one, ends in stretches:
-        first, last = max(one, start), min(int(ends[-1]), stop)
-        if last - first > 1:
-            inner = ends[(ends > first) & (ends < last)]
-            inside.append((first - start, np.append(inner, last) - start))
-    others = [
-        Region(one.start - start, one.stop - start, one.kind)
-        for one in regions
-        if start <= one.start and one.stop <= stop
-    ]
-    part = labels_of_stretches(stop - start, inside, others)
-    return part.segmentation() or part
 
 
 def segments_of(

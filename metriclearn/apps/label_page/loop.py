@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, starmap
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn import suggest
 from metriclearn.apps.label_page.annotation import Annotation
-from metriclearn.apps.label_page.learning import Check, Given, Group, Model, compile_programs
+from metriclearn.apps.label_page.learning.check import Check
+from metriclearn.apps.label_page.learning.group import Group, compile_programs
+from metriclearn.apps.label_page.learning.model import Model
+from metriclearn.apps.label_page.learning.pieces import Given
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.shown import exact_times
 from metriclearn.apps.label_page.signals import Recording
 
 _N_SUGGESTED = 5
 _JUDGED = 20.0  # longest stretch, in seconds, that a person judges at once
+_RECENT = 10.0  # seconds
+
+
+class _Learned(NamedTuple):
+    """What was learned from: the annotations, and the labels of every group."""
+
+    annotations: Mapping[str, Sequence[Annotation]]
+    given: list[Given]
+
+
+class _Outdated(Exception):
+    """A check is abandoned, because labels have changed."""
 
 
 class Loop:
@@ -46,6 +62,8 @@ class Loop:
         self._changed = Condition()
         self.thread = Thread(target=self._run, daemon=True)
         self._wanted = True
+        self._learned = self._checked = _Learned({}, [])
+        self._check_ended = -math.inf
 
     def wake(self) -> None:
         """Tell the thread to learn again, because annotations have changed."""
@@ -59,53 +77,67 @@ class Loop:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted)
-                self._wanted = False
             try:
-                self.learn_once()
+                self._learn()
+                while self._checked is not self._learned:
+                    self._check()
             except Exception as error:  # the page shows it, and learning continues
-                self._publish({**self.learned, "error": f"{type(error).__name__}: {error}"})
+                problem = f"{type(error).__name__}: {error}"
+                self._publish({**self.learned, "error": problem, "busy": False})
 
-    def learn_once(self) -> None:
-        """Learn, segment and show the result on the page. Then add suggestions, and validate.
-
-        If annotations change after the first result is shown, the remaining steps are skipped.
-        """
+    def _learn(self) -> None:
+        """Learn from all annotations, segment, and suggest. Each result is shown at once."""
         begun = time.perf_counter()
+        self._wanted = False
         with self.project.lock:
             revision, annotations = self.project.revision, dict(self.project.annotations)
         given = [group.given(annotations) for group in self.groups]
         for group, labels in zip(self.groups, given):
             group.learn(labels)
-        result = self._segmented(given, annotations) | {"revision": revision, "busy": True}
+        self._learned = _Learned(annotations, given)
+        result = self._segmented() | {"revision": revision, "busy": True}
         result["seconds"] = time.perf_counter() - begun
         self._publish(result | {"suggestions": []})
-        if self._wanted:
-            return
         # gains of different groups are not comparable; groups with a model come first
         order = sorted(zip(self.groups, given), key=lambda pair: pair[0].model is None)
-        suggestions = list(chain(*starmap(_suggested, order)))
-        self._publish(result | {"suggestions": suggestions})
-        for group, labels in zip(self.groups, given):
-            if self._wanted:
-                return
-            group.validate(labels)
-        result |= self._segmented(given, annotations)  # with the new probabilities
-        self._remember(result, annotations)
-        self._publish(result | {"suggestions": suggestions, "busy": False})
+        self._publish(result | {"suggestions": list(chain(*starmap(_suggested, order)))})
+
+    def _pause(self) -> None:
+        """Learn from annotations that came during a check.
+
+        The check then goes on with its own labels, or, if another one has ended a moment ago, it is
+        abandoned for one of the newest labels.
+        """
+        if self._wanted:
+            self._learn()
+            if time.monotonic() < self._check_ended + _RECENT:
+                raise _Outdated
+
+    def _check(self) -> None:
+        """Check what was learned last, and show how certain it is."""
+        checked = self._learned
+        try:
+            for group, labels in zip(self.groups, checked.given):
+                group.validate(labels, self._pause)
+        except _Outdated:
+            return
+        self._checked, self._check_ended = checked, time.monotonic()
+        result = self.learned | self._segmented()  # with the new probabilities
+        self._remember(result, checked.annotations)
+        self._publish(result | {"busy": checked is not self._learned})
 
     def _publish(self, result: dict[str, Any]) -> None:
         serial = self.learned["serial"] + 1
         self.learned = result | {"serial": serial, "curve": list(self.project.curve)}
 
-    def _segmented(
-        self, given: list[Given], annotations: Mapping[str, Sequence[Annotation]]
-    ) -> dict[str, Any]:
+    def _segmented(self) -> dict[str, Any]:
         """Segment the recordings whose model is shown, and count what the others need.
 
         Also compute the expected fraction of wrong boundaries.
         """
         recordings: dict[str, Any] = {}
         doubts: list[NDArray] = []
+        annotations, given = self._learned
         for group, labels in zip(self.groups, given):
             if not group.is_shown or group.model is None:
                 continue
@@ -126,7 +158,9 @@ class Loop:
         hidden = [group for group in self.groups if not group.is_shown]
         return {
             "recordings": recordings,
-            "missing": {one.name: group.missing for group in hidden for one in group.recordings},
+            "missing": {
+                one.name: group.judgment.missing for group in hidden for one in group.recordings
+            },
             "expected": float(doubted.mean()) if len(doubted) else None,
         }
 
@@ -136,7 +170,7 @@ class Loop:
         """Add a point to the curve, or replace the last point if the annotated time is equal."""
         stretches = chain(*annotations.values())
         seconds = round(float(sum(one.end - one.start for one in stretches)), 3)
-        checked = sum((group.checked or Check() for group in self.groups), start=Check())
+        checked = sum((group.judgment.checked or Check() for group in self.groups), start=Check())
         point = {"seconds": seconds, "expected": result["expected"], **checked.as_json()}
         curve = self.project.curve
         if curve and curve[-1]["seconds"] == seconds:
@@ -163,10 +197,10 @@ def _suggested(group: Group, given: Given) -> list[dict[str, Any]]:
     """Suggest which stretches of a group to label next. Starts and ends are in seconds."""
     rate = group.recordings[0].rate
     found = suggest(
-        group.rows,
+        group.seen.rows,
         given.partial,
         n=_N_SUGGESTED,
-        length=int(max(2, min(_JUDGED * rate, max(map(len, group.rows)) / 4))),
+        length=int(max(2, min(_JUDGED * rate, max(map(len, group.seen.rows)) / 4))),
         learner=group.model and group.model.learner,
         strategy=strategy_for(group.model),
     )

@@ -16,7 +16,7 @@ from metriclearn import Segmenter, datasets
 from metriclearn.apps.label_page.annotation import known_segments
 from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.signals import Recording
-from metriclearn.apps.models import model_of
+from metriclearn.apps.models import labeled_rows, model_of
 from metriclearn.apps.web import Refusal
 from metriclearn.datasets import UNKNOWN
 from metriclearn.running import sentence, share_told
@@ -127,4 +127,6 @@ class ModelFiles:
         if not parts:
             raise Refusal(422, "A model needs labels; set boundaries, or accept some.")
         time = self.project.settings.get("time") if one.kind == "table" else None
-        return lambda: model_of(self.name, parts, one.columns, one.extractor, one.rate, time=time)
+        return lambda: model_of(
+            labeled_rows(self.name, parts, one.columns), one.extractor, one.rate, time=time
+        )

@@ -86,6 +86,14 @@ class Recording:
     extractor: Any = None
     times: Times | None = None
 
+    @property
+    def tolerance(self) -> int:
+        """The number of rows in half a second, but at least one row.
+
+        Two changes count as the same if they are at most this many rows apart.
+        """
+        return max(1, round(0.5 * self.rate))
+
     def distinct(self, labels: NDArray) -> NDArray:
         """Return the labels of the rows of features, of which one stands for each time."""
         return labels if self.times is None else self.times.distinct(labels)

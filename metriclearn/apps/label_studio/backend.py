@@ -30,7 +30,7 @@ from metriclearn.apps.label_studio.tasks import (
     table_of,
     write_tasks,
 )
-from metriclearn.apps.models import extractor_of, model_of
+from metriclearn.apps.models import extractor_of, labeled_rows, model_of
 from metriclearn.apps.web import Guard, Refusal, answer, answered
 from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.estimators import Calibration
@@ -39,6 +39,7 @@ from metriclearn.views import Windows
 
 _LOGGER = logging.getLogger(__name__)
 _LARGEST_BODY = 16_000_000  # bytes
+_MOST_CHANGES = 16  # in a piece of a recording, as the time to learn grows with their square
 _LEARNED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 _EVENTS = (*_LEARNED, "ANNOTATION_DELETED", "ANNOTATIONS_DELETED", "START_TRAINING")
 
@@ -176,8 +177,11 @@ class Backend:
         last, _ = [*found.values()][-1]
         extractor = extractor_of("audio", self.rate) if interface.is_sound else None
         rate = len(last.X) / last.length
+        # Labels of a configuration mean the same everywhere, although none may have recurred yet.
+        names = True if not plain and len(interface.labels) > 1 else None
         try:
-            model = model_of(project, parts, last.columns, extractor, rate, self.learner)
+            data = labeled_rows(project, parts, last.columns).in_pieces(_MOST_CHANGES)
+            model = model_of(data, extractor, rate, self.learner, names=names)
         except ValueError as error:  # for example if there is a single segment, and so no boundary
             return {"waiting": str(error)}
         with running.locked(self.state):

@@ -33,11 +33,16 @@ class RowNames:
 
     @classmethod
     def of_classes(
-        cls, arrays: Sequence[NDArray], labelings: Sequence[Any], numbered: bool
+        cls,
+        arrays: Sequence[NDArray],
+        labelings: Sequence[Any],
+        numbered: bool,
+        names: bool | None = None,
     ) -> Self | None:
         """Learn to name segments, if the labels of recordings are classes.
 
-        If ``numbered``, labels that are numbers may count the segments of a recording.
+        If ``numbered``, labels that are numbers may count the segments of a recording. With
+        ``names``, labels are classes although none may recur.
         """
         labels = [sample_labels(one, len(X)) for one, X in zip(labelings, arrays)]
         given = [one for one in labels if one is not None]
@@ -47,7 +52,7 @@ class RowNames:
         spelled = [runs(one) for one in known if len(one)]
         recur = any(len(set(one)) < len(one) for one in spelled)
         texts = all(one.dtype.kind in "SUO" for one in known)
-        if not name_classes(spelled) or (numbered and not recur and not texts):
+        if not names and (not name_classes(spelled) or (numbered and not recur and not texts)):
             return None
         return cls.learn(arrays, given)
 
@@ -61,6 +66,8 @@ class RowNames:
             classes.astype(str), return_index=True, return_inverse=True
         )
         note_alike(written)
+        if len(written) == 1:  # every segment has this name
+            return cls(classes[first], np.zeros((1, arrays[0].shape[1])), np.zeros(1))
         scaled = StandardWindows.of(0, arrays)
         rows = np.vstack([scaled.transform(X)[k] for X, k in zip(arrays, known)])
         weights, intercepts = discriminant(rows, written[texts])

@@ -3,7 +3,7 @@
 import sys
 import warnings
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from time import process_time
 
@@ -12,7 +12,10 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.apps.label_page.annotation import Annotation, partial_labels, read_annotations
-from metriclearn.apps.label_page.learning import Check, Given, Group, Model
+from metriclearn.apps.label_page.learning.check import Check, missing_labels, skill
+from metriclearn.apps.label_page.learning.group import Group
+from metriclearn.apps.label_page.learning.model import Model
+from metriclearn.apps.label_page.learning.pieces import Given
 from metriclearn.apps.label_page.signals import Recording
 from metriclearn.datasets.segments import row_labels
 from metriclearn.estimators.scores.segment_score import SegmentScore
@@ -38,7 +41,9 @@ def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, ml.PartialPartition
 def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) -> None:
     X, components, labels = _random_case(seed)
     if one_change:
-        labels = ml.PartialPartition(len(X), regions=[ml.Region(10, 26, ml.problem.EXACTLY_ONE)])
+        known = [] if seed % 2 else [10 + seed]  # then there is no other
+        regions = [ml.Region(9, 26, ml.problem.EXACTLY_ONE)]
+        labels = ml.PartialPartition(len(X), change_points=known, regions=regions)
     learner = ml.ChangePointMetricLearner()
     learner.score_ = SegmentScore(components, 2.0)
     recording = Recording("x", "table", Path("x.csv"), X, ["a", "b"], 1.0, float(len(X)))
@@ -171,7 +176,7 @@ def test_without_two_labels_there_are_no_names() -> None:
 def test_the_check_counts_boundaries_and_has_an_interval() -> None:
     pairs = [_kinds(seed, 9) for seed in range(3)]
     group, _ = _learned({one.name: given for one, given in pairs[:2]}, [one for one, _ in pairs])
-    checked = group.checked
+    checked = group.judgment.checked
     assert checked is not None
     assert checked.stretches == 8  # eight changes in each recording, two for each part
     assert checked.agreed + checked.missed == 16
@@ -196,17 +201,17 @@ def test_a_model_is_shown_once_it_is_better_than_one_segment_on_what_is_held_out
     # boundaries without labels on both sides cannot be held out
     group, _ = _learned({"r0": changes}, [one])
     assert group.model is not None
-    assert (group.is_shown, group.missing) == (False, 3)
+    assert (group.is_shown, group.judgment.missing) == (False, 3)
     for count in range(1, 6):
         group, _ = _learned({"r0": sorted([*segments[:count], *changes[: count - 1]])}, [one])
-        assert group.missing == max(4 - count, 0)
+        assert group.judgment.missing == max(4 - count, 0)
         assert group.is_shown == (count > 3)
     # where features tell nothing, more labels are asked for, but never more than twice as many
     noise = replace(one, features=np.random.default_rng(0).normal(size=one.features.shape))
     for count in (4, 6, 9):
         group, _ = _learned({"r0": sorted([*segments[:count], *changes[: count - 1]])}, [noise])
         assert not group.is_shown
-        assert 1 <= group.missing < count
+        assert 1 <= group.judgment.missing < count
 
 
 def test_learning_leaves_the_filters_of_warnings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,10 +264,10 @@ def test_segments_that_differ_in_how_much_a_signal_moves_are_learned() -> None:
     assert len(found) == len(ends)
     assert np.abs(found - ends).max() <= 8
     # windows have a length that suits the labels, and stay while it does
-    assert group.sizes == (2, 8, 32)
-    rows = group.rows
+    assert group.seen.sizes == (2, 8, 32)
+    rows = group.seen.rows
     group.learn(group.given({name: annotations[name][:-3] for name in "ab"}))
-    assert group.rows is rows
+    assert group.seen.rows is rows
 
 
 def test_learning_from_nearly_all_labels_of_a_long_recording_is_as_fast_as_from_all() -> None:
@@ -304,12 +309,29 @@ def test_a_model_of_segments_shorter_than_a_second_is_shown_only_if_it_finds_the
     assert group.is_shown == (jump > 0)
 
 
+@pytest.mark.parametrize("true", [[4], [6], [3, 8], [2, 3, 9]])
+@pytest.mark.parametrize("tolerance", [0, 1, 2])
+def test_neither_boundaries_at_random_nor_equal_cuts_have_skill(
+    true: list[int], tolerance: int
+) -> None:
+    """The mean over all places is at most 0, and that of the right ones more, if chance is low."""
+    known, n_rows = np.array(true), 12
+    for count in (1, 2):
+        every = map(np.array, combinations(range(1, n_rows), count))
+        assert np.mean([skill(cuts, known, n_rows, tolerance) for cuts in every]) <= 1e-12
+        equal = np.round(np.arange(1, count + 1) * n_rows / (count + 1)).astype(int)
+        assert skill(equal, known, n_rows, tolerance) <= 0
+    assert skill(known, known, n_rows, 0) >= 0
+    assert skill(known[:0], known, n_rows, tolerance) == 0
+    assert missing_labels([0.0] * 9, 8, is_useful=True) == 0 < missing_labels([0.0] * 9, 8)
+
+
 def test_windows_of_other_sizes_leave_the_use_of_names_and_an_error_leaves_all() -> None:
     one, annotations = _kinds(0, 9)
     group, _ = _learned({"r0": annotations}, [one])
     assert group.model is not None
     group.model = replace(group.model, is_joint=True)
-    sizes = group.sizes
+    sizes = group.seen.sizes
     parts = [given for given in annotations if given.kind == "segment"][:4]
     short = [
         Annotation(start, start + 1.0, "segment", given.label)
@@ -318,7 +340,7 @@ def test_windows_of_other_sizes_leave_the_use_of_names_and_an_error_leaves_all()
     ]
     given = group.given({"r0": sorted(short)})
     group.learn(given)
-    assert group.sizes != sizes
+    assert group.seen.sizes != sizes
     assert group.model is not None
     assert group.model.is_joint
     # what windows refuse is refused each time
@@ -336,3 +358,41 @@ def test_changes_on_top_of_a_large_level_are_learned() -> None:
         assert group.is_shown
         found.append(group.segment(given)[0].change_points)
     np.testing.assert_array_equal(*found)
+
+
+def test_a_check_is_of_its_own_labels_though_newer_ones_are_learned_meanwhile() -> None:
+    pairs = [_kinds(seed, 12) for seed in range(2)]
+    recordings = [one for one, _ in pairs]
+    before = {"r0": pairs[0][1]}
+    alone, given = _learned(before, recordings)
+    group = Group(recordings)
+    group.learn(given)
+    newer = group.given(before | {"r1": pairs[1][1]})
+    learned = []
+
+    def pause() -> None:
+        if len(learned) in (1, 9):
+            group.learn(newer)
+        learned.append(group.model)
+
+    group.validate(given, pause)
+    # after every round of a solver, before every stretch
+    assert len(learned) > 30
+    assert group.judgment.checked == alone.judgment.checked
+    assert group.judgment.missing == 0
+    assert group.model is not None
+    assert learned[-1] is not learned[0]
+    assert group.model.learner is learned[-1].learner
+
+
+def test_a_check_that_is_abandoned_changes_nothing() -> None:
+    one, annotations = _kinds(0, 9)
+    group, given = _learned({"r0": annotations}, [one])
+    model, judgment = group.model, group.judgment
+
+    def pause() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        group.validate(given, pause)
+    assert (group.model, group.judgment) == (model, judgment)

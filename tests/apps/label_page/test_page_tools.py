@@ -10,7 +10,7 @@ import pytest
 from scipy.io import wavfile
 
 import metriclearn
-from metriclearn.apps.label_page.learning import Check
+from metriclearn.apps.label_page.learning.check import Check
 from tests.apps.label_page.browsing import SECONDS, Page, segments, write_labels, write_table
 
 CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]

@@ -352,6 +352,31 @@ def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
     assert is_learned(9)
 
 
+def test_a_click_is_learned_from_while_a_check_goes_on(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    levels = np.repeat(generator.normal(size=(60, 8)), 100, axis=0)
+    rows = np.round(levels + 0.5 * generator.normal(size=levels.shape), 3).astype(str).tolist()
+    table = "\n".join([",".join("abcdefgh"), *map(",".join, rows)])
+    (tmp_path / "one.csv").write_text(table)
+    page, ends = open_page(tmp_path, rate=1.0), np.arange(61) * 100.0
+    entries = [{"start": t - 100, "end": t, "kind": "no change"} for t in ends[1:]]
+    entries += [{"start": t, "end": t, "kind": "change"} for t in ends[1:-1]]
+    told: list[dict[str, Any]] = [page.loop.learned]
+    page.project.change(0, {"one": read_annotations(entries[:40] + entries[60:99], 6000.0)})
+    page.loop.thread.start()
+    while told[-1].get("busy", True) or told[-1]["revision"] < 2:
+        if page.loop.learned is not told[-1]:
+            told.append(page.loop.learned)
+        if told[-1]["revision"] == 1 == page.project.revision and told[-1]["suggestions"]:
+            page.project.change(1, {"one": read_annotations(entries, 6000.0)})
+            page.loop.wake()
+        time.sleep(0.001)
+    # the second labels are learned from before the first are checked
+    checked = [one["revision"] for one in told if one["revision"] >= 1 and one["curve"]]
+    assert checked[0] == 2
+    assert [point["seconds"] for point in told[-1]["curve"]] == [4000.0, 6000.0]
+
+
 def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Path) -> None:
     for name, n_rows in (("one", 90), ("short", 2)):
         write_table(tmp_path / f"{name}.csv", n_rows)

@@ -434,6 +434,20 @@ def test_a_task_with_one_label_keeps_it(tmp_path: Path, truths: Any) -> None:
     assert {one["value"]["timeserieslabels"][0] for one in prediction["result"]} == {"Run", "Walk"}
 
 
+@pytest.mark.parametrize("labels", [("Walk", "Run"), ("Run", "Run")])
+def test_two_regions_are_enough_for_a_prediction(
+    labels: tuple[str, str], tmp_path: Path, truths: Any
+) -> None:
+    """Each label occurs once, or only one of the two in the configuration."""
+    backend = Backend(tmp_path)
+    two = [(a, b, label) for (a, b, _), label in zip(truths[0][:2], labels)]
+    assert backend.fit("ANNOTATION_CREATED", submitted(0, two))["tasks"] == 1
+    (prediction,) = backend.predict(asked(0, STAMPED)["tasks"], STAMPED, 7)
+    assert "error" not in prediction
+    found = {one["value"]["timeserieslabels"][0] for one in prediction["result"]}
+    assert found == set(labels)
+
+
 @pytest.mark.parametrize("labels", ["Run Run Walk Walk", "Run Run Run Run", "instants"])
 def test_boundaries_between_equal_labels_are_learned(
     labels: str, tmp_path: Path, truths: Any
