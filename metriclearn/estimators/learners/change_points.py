@@ -356,6 +356,11 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     for first, stop in borders.tolist():
         start = first - 1
         whole = segmented.get((start, stop))
-        labels = known.at(np.arange(start, stop)) if whole is None else Partition(ends=whole)
+        labels: Any = (
+            # boundaries alone, although labels may have names
+            PartialPartition.at(known, np.arange(start, stop))
+            if whole is None
+            else Partition(ends=whole)
+        )
         pieces.append((array[start:stop], labels))
     return pieces
