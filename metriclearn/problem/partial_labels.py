@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -256,8 +257,11 @@ class PartialPartition:
     def at(self, kept: NDArray[np.int64]) -> PartialPartition:
         """Return what the labels together say about the kept rows, see :meth:`Region.at`."""
         first, last = int(kept[0]), int(kept[-1])
-        near = (one for one in self.pieces.every() if one.start < last and one.stop - 1 > first)
-        regions = [seen for region in near for seen in region.at(kept)]
+        # A region as given may hold kept rows that its undecided positions do not hold.
+        given = self.constraints if last - first >= len(kept) else ()
+        every = chain(self.pieces.every(), given)
+        near = (one for one in every if one.start < last and one.stop - 1 > first)
+        regions = dict.fromkeys(seen for region in near for seen in region.at(kept))
         return PartialPartition(len(kept), regions=regions)
 
     def mirrored(self) -> PartialPartition:
