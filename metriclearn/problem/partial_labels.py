@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -236,6 +237,11 @@ class PartialPartition:
         return Pieces(stretches, sorted(regions, key=attrgetter("start", "stop")))
 
     @cached_property
+    def facts(self) -> list[Region]:
+        """The regions of ``pieces``, and those that say the same as the known stretches."""
+        return list(self.pieces.every())
+
+    @cached_property
     def charges(self) -> Charges:
         """The table from which the charges of segments are computed."""
         return charge_table(self.pieces, self.n_samples)
@@ -256,8 +262,11 @@ class PartialPartition:
     def at(self, kept: NDArray[np.int64]) -> PartialPartition:
         """Return what the labels together say about the kept rows, see :meth:`Region.at`."""
         first, last = int(kept[0]), int(kept[-1])
-        near = (one for one in self.pieces.every() if one.start < last and one.stop - 1 > first)
-        regions = [seen for region in near for seen in region.at(kept)]
+        # A region as given may hold kept rows that its undecided positions do not hold.
+        given = self.constraints if last - first >= len(kept) else ()
+        every = chain(self.facts, given)
+        near = (one for one in every if one.start < last and one.stop - 1 > first)
+        regions = dict.fromkeys(seen for region in near for seen in region.at(kept))
         return PartialPartition(len(kept), regions=regions)
 
     def mirrored(self) -> PartialPartition:
@@ -266,11 +275,11 @@ class PartialPartition:
         return PartialPartition(T, regions=[region.mirrored(T) for region in self.constraints])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickle, without pieces and charges, which can be computed again.
+        """Return the state for pickle, without what can be computed again.
 
         The table of charges would be much larger than the rest of the state.
         """
-        return {k: v for k, v in vars(self).items() if k not in ("pieces", "charges")}
+        return {k: v for k, v in vars(self).items() if k not in ("pieces", "facts", "charges")}
 
     def __eq__(self, other: Any) -> bool:
         known = isinstance(other, PartialPartition)

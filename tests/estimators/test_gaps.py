@@ -11,7 +11,7 @@ import metriclearn as ml
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.segment_score import SegmentScore
-from metriclearn.problem.regions import KINDS
+from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE, KINDS
 from metriclearn.views.gaps import placed
 from tests.exhaustive import all_segmentations, labels_of
 from tests.training import XS, YS
@@ -138,6 +138,9 @@ def test_labels_of_several_kinds_say_what_they_can() -> None:
     unknown = left([0, 0, -1, -1, 0, 0, 0, 0])
     assert unknown.allows(ml.Partition.from_change_points([2, 5]))
     assert not unknown.allows(ml.Partition.from_change_points([1, 5]))
+    # that the only change is not at row 3 must not hide that there is one change at most
+    one = ml.PartialPartition(4, regions=[(0, 4, AT_MOST_ONE), (0, 3, AT_LEAST_ONE)])
+    assert not one.at(np.array([0, 1, 3])).allows(ml.Partition(ends=np.array([1, 2, 3])))
 
 
 # Names, frames, files

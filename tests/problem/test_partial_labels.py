@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from time import process_time
 from unittest import mock
 
 import numpy as np
@@ -135,7 +136,20 @@ def test_a_pickle_does_not_grow_with_what_is_computed_from_the_labels() -> None:
     known = PartialPartition(500, labels=np.repeat([0, 1, -1, 2, 3], 100))
     before = len(pickle.dumps(known))
     charges = known.charges.table
+    assert known.at(np.arange(300)).n_samples == 300
     assert len(pickle.dumps(known)) == before
     loaded = pickle.loads(pickle.dumps(known))
     assert loaded == known
     np.testing.assert_array_equal(loaded.charges.table, charges)
+
+
+def test_labels_are_cut_into_many_parts_quickly() -> None:
+    """Each of R parts looks at R regions, which are made once."""
+    n, length = 1500, 4
+    cuts = np.arange(n + 1) * length
+    spans = list(itertools.pairwise(cuts.tolist()))
+    known = PartialPartition(n * length, change_points=cuts[1:-1], same=spans)
+    begun = process_time()
+    parts = [known.at(np.arange(*span)) for span in spans]
+    assert process_time() - begun < 2
+    assert all(part.segmentation() == Partition(ends=np.array([length])) for part in parts)

@@ -385,6 +385,15 @@ def test_a_check_is_of_its_own_labels_though_newer_ones_are_learned_meanwhile() 
     assert group.model.learner is learned[-1].learner
 
 
+def test_a_check_goes_on_though_all_labels_are_removed_before_its_first_stretch() -> None:
+    one, annotations = _kinds(0, 9)
+    group, given = _learned({"r0": annotations}, [one])
+    missing = group.judgment.missing
+    group.learn(group.given({}))  # as during the check of another group
+    group.validate(given)
+    assert (group.model, group.judgment.missing) == (None, missing)
+
+
 def test_a_check_that_is_abandoned_changes_nothing() -> None:
     one, annotations = _kinds(0, 9)
     group, given = _learned({"r0": annotations}, [one])

@@ -110,7 +110,9 @@ class Group:
         called often: meanwhile the group may learn from newer labels.
         """
         breaks = Breaks(pause)
-        self.judgment = Judgment.of(self.recordings, self.seen, given, self.patience, breaks)
+        # the group may have learned from labels that are newer, and suit other windows
+        seen = self.seen.suited([one.features for one in self.recordings], given.partial)
+        self.judgment = Judgment.of(self.recordings, seen, given, self.patience, breaks)
         if self.model is not None:
             self.model = replace(self.model, is_joint=self.judgment.is_joint)
 
