@@ -1,4 +1,4 @@
-"""ClaSP of the package claspy, which is compiled on import, so that no fit is charged with it."""
+"""ClaSP of the package claspy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from claspy.segmentation import BinaryClaSPSegmentation
 from numpy.typing import NDArray
 
 from experiments.harness.scoring import truth_of
@@ -53,6 +52,8 @@ class ScoreProfile(TunedCut):
 
     def cut(self, curve: NDArray, option: str) -> NDArray[np.int64]:
         """Segment the principal components."""
+        from experiments.rivals.compiled_clasp import BinaryClaSPSegmentation
+
         given: dict[str, Any] = {}
         if option != "learned":
             count = max(1, round(len(curve) / self.length_))
@@ -63,7 +64,3 @@ class ScoreProfile(TunedCut):
             given["window_size"] = _NARROWEST
             changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
         return np.append(changes, len(curve)).astype(np.int64)
-
-
-_RHYTHMS = np.sin(np.arange(150.0) / np.repeat([2.0, 5.0], 75))[:, None]
-BinaryClaSPSegmentation(n_jobs=1).fit_predict(_RHYTHMS)

@@ -1,7 +1,6 @@
 """Rivals in the league: what they find where it is known, and programs against enumeration."""
 
 import sys
-from importlib import import_module
 from itertools import combinations, product
 from types import ModuleType
 from typing import Any
@@ -20,6 +19,7 @@ from experiments.rivals.convolutions import RandomConvolutions
 from experiments.rivals.mode_filter import ModeFilter, most_frequent
 from experiments.rivals.random_field import ConditionalRandomField
 from experiments.rivals.row_networks import MultiStageNetwork, SegmentationTransformer, attention
+from experiments.rivals.score_profile import ScoreProfile
 from experiments.rivals.windows import PENALTIES, WindowClassifier, smoothed
 from metriclearn import Partition
 from metriclearn.indices import partition_loss
@@ -221,18 +221,14 @@ def test_clasp_has_the_better_of_two_numbers_of_segments(monkeypatch: pytest.Mon
         def fit_predict(self, x: Any) -> Any:
             return np.arange(1, self.n) * len(x) // self.n
 
-    package = ModuleType("claspy.segmentation")
+    package = ModuleType("experiments.rivals.compiled_clasp")
     monkeypatch.setattr(package, "BinaryClaSPSegmentation", Halves, raising=False)
-    monkeypatch.setitem(sys.modules, "claspy.segmentation", package)
-    monkeypatch.setitem(sys.modules, "claspy", ModuleType("claspy"))
-    monkeypatch.delitem(sys.modules, "experiments.rivals.score_profile", raising=False)
-    kind = import_module("experiments.rivals.score_profile").ScoreProfile
+    monkeypatch.setitem(sys.modules, package.__name__, package)
     X = [np.arange(90.0).reshape(30, 3)] * 2
     for labels, option, ends in (
         (np.zeros(30, dtype=int), "learned", [60]),
         (np.repeat([0, 1, 2], 10), "as long as labeled", [10, 20, 30, 40, 50, 60]),
     ):
-        model = kind().fit(X, [labels] * 2)
+        model = ScoreProfile().fit(X, [labels] * 2)
         assert model.option_ == option
         assert model.predict_change_points([np.zeros((60, 3))])[0].tolist() == ends
-    del sys.modules["experiments.rivals.score_profile"]
