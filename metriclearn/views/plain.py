@@ -169,7 +169,7 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
             place = "X" if one else f"recording {i}"
             arrays.append(array := real_array(who, place, table, allow=allow))
             named = hasattr(table, "columns") or hasattr(self, "feature_names_in_")
-            if fitting or named or array.shape[1] != self.n_features_in_:
+            if fitting or named or array.shape[1] != getattr(self, "n_features_in_", None):
                 validate_data(self, table, reset=fitting and i == 0, skip_check_array=True)
         return arrays
 
