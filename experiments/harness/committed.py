@@ -125,10 +125,15 @@ def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
 def default_losses() -> dict[str, float]:
     """Compute the mean loss ‖M − N‖² of ``Segmenter()`` on recordings left out of small data sets.
 
-    The data sets have names, boundaries only, so many rows that not all are used, and few labels.
+    The data sets have names, boundaries only, so many rows that not all are used, a single signal
+    whose rhythm changes, and few labels.
     """
     exercise, bees = load_example("exercise"), load_example("bees")
     long = make_change_points(3, 3500, 2, 1, (8, 12), random_state=0)
+    kinds = [np.repeat(np.roll([0, 1, 2, 1, 0, 2], i), 60) for i in range(4)]
+    noise = 0.3 * np.random.default_rng(0).normal(size=(4, 360, 1))
+    periods = [np.array([20, 10, 5])[one] for one in kinds]
+    waves = [np.sin(np.cumsum(2 * np.pi / p))[:, None] + e for p, e in zip(periods, noise)]
     few = [
         np.array([*y[: len(y) // 2], *[-1] * (len(y) - len(y) // 2)], object)
         for y in exercise.labels
@@ -137,6 +142,7 @@ def default_losses() -> dict[str, float]:
         "names": (exercise.sequences, exercise.labels, None),
         "boundaries": (bees.sequences, bees.labels, False),
         "many rows": (long.sequences, long.labels, False),
+        "one signal": (waves, kinds, False),
         FEW: (exercise.sequences, few, None),
     }
     losses = {}

@@ -32,6 +32,7 @@ LOGISTIC = LogisticRegression(C=0.1)
 # Name of a row of the table -> the view
 VIEWS: dict[str, Any] = {
     "Columns": views.Columns(1, 3),
+    "Details": views.Details(3),
     "Each": views.Each(PCA(2)),
     "ExpectedBoundaries": views.ExpectedBoundaries(LOGISTIC, n_folds=3),
     "ExpectedBoundaries in a running scale": Chain(
@@ -61,6 +62,7 @@ VIEWS: dict[str, Any] = {
     "whitening behind gaps": Chain([LeaveOut(), views.Whiten()]),
     "posteriors over filled gaps": Chain([Fill(3), Posteriors(LOGISTIC, context=2, n_folds=3)]),
     "windows in one's own scale": Chain([OwnScale(), views.Windows((2, 5))]),
+    "windows of details": Chain([views.Details(2), views.Windows((3,))]),
     "windows of windows": Chain([views.Windows((1,)), Neighbors(2)]),
     "columns, then whitened": Chain([views.Columns(0, 2), views.Whiten()]),
     "posteriors and columns": Union([Posteriors(LOGISTIC, 2, 3), views.Columns(0, 2)]),

@@ -256,6 +256,21 @@ def test_names_that_no_two_groups_share_are_no_names() -> None:
         assert (None if classes is None else classes.tolist()) == names
 
 
+def test_a_change_of_rhythm_is_found_in_a_single_signal() -> None:
+    """Waves of equal size with periods of 20, 10 and 5 samples: only details tell them apart."""
+    noise = 0.2 * np.random.default_rng(0).normal(size=(4, 360, 1))
+    y = [np.repeat(np.roll([0, 1, 2, 1, 0, 2], i), 60) for i in range(4)]
+    periods = [np.array([20, 10, 5])[kinds] for kinds in y]
+    X = [np.sin(np.cumsum(2 * np.pi / p))[:, None] + e for p, e in zip(periods, noise)]
+    members = default_members()
+    blind = {name: some for name, some in members.items() if "details" not in name}
+    losses = [
+        ml.Segmenter(some, names=False, verbose=False).fit(X, y).validation_.loss
+        for some in (members, blind)
+    ]
+    assert losses[0] < 0.5 * losses[1]
+
+
 def test_default_members_learn_from_partial_labels_and_names() -> None:
     plain, named, wide = (set(default_members(*one)) for one in ((), (CLASSES,), (None, 41)))
     assert wide < plain < named

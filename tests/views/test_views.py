@@ -47,6 +47,25 @@ def test_own_scale_of_a_window_is_that_of_the_rows_up_to_the_present_one() -> No
 
 
 @pytest.mark.parametrize("T", [1, 2, 5, 40])
+def test_details_by_their_definition(T: int) -> None:
+    X = np.random.default_rng(T).normal(size=(T, 2)) + 1e3
+    (rows,) = views.Details(4).fit_transform([X])
+    padded = np.concatenate([np.repeat(X[:1], 16, axis=0), X])  # copies of the first row
+    for t in range(T):
+        now = [padded[16 + t - n + 1 : 17 + t].mean(axis=0) for n in (1, 2, 4, 8)]
+        past = [padded[16 + t - 2 * n + 1 : 17 + t - n].mean(axis=0) for n in (1, 2, 4, 8)]
+        expected = (np.concatenate(now) - np.concatenate(past)) / 2
+        np.testing.assert_allclose(rows[t], expected, atol=1e-12)
+
+
+def test_the_longest_details_have_an_eighth_of_a_segment() -> None:
+    for m, longest in ((4, 1), (15, 1), (16, 2), (33, 4), (4000, 64)):
+        truth = ml.Partition.from_runs(np.repeat(range(3), m))
+        view = views.Details().fit([np.zeros((3 * m, 1))], views.Labels([truth]))
+        assert 2 ** (view.levels_ - 1) == longest
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 40])
 @pytest.mark.parametrize("sides", [False, True])
 def test_windows_by_their_definition(T: int, sides: bool) -> None:
     X = np.random.default_rng(T).normal(size=(T, 2)) + 1e6

@@ -17,7 +17,7 @@ def test_the_page_tells_that_rows_are_of_an_older_default() -> None:
     assert "experiment=league" in age(older)[0]
 
 
-@pytest.mark.parametrize("name", ["names", "boundaries", "many rows", "few labels"])
+@pytest.mark.parametrize("name", ["names", "boundaries", "many rows", "one signal", "few labels"])
 def test_every_data_set_tells_another_default(name: str) -> None:
     changed = {
         key: loss * (1.1 if key == name else 1.001) for key, loss in default_losses().items()

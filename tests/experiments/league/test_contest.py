@@ -107,8 +107,9 @@ def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
     for learners in ([TunedSegmenter()], [learner, learner]):
         model = MetricAlone(learners).fit(X, [TRUTH] * 4)
         table = model.segmenter_.cross_fit_
-        assert set(table.families) == {"scaled", "own scale", "windows, own scale"}
-        assert len(table.members) == 3 * len(learners)
+        views = {"scaled", "own scale", "windows, own scale", "details, own scale"}
+        assert set(table.families) == views
+        assert len(table.members) == 4 * len(learners)
         found = [Partition(ends=ends) for ends in model.predict_change_points(new)]
         truth = Partition.from_runs(TRUTH)
         losses.append(np.mean([partition_loss(one, truth) for one in found]))
