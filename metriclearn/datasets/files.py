@@ -160,11 +160,13 @@ def read_labeled(
     if file.suffix.lower() == ".npz":
         with reading(file, "arrays X (T, P) and y (T,)"):
             return table, _forms(arrays["y"]), text(str(arrays.get("group", file.stem)))
+    blanks = {}
     for column in special:
         if column not in table.columns:
             remedy = "name the column of the labels (label=…, --label)"
             raise lacks(file, column, table.columns, remedy)
         blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
+        blanks[column] = blank
         if blank.any() and (blank.all() or column == group or not partly):
             rest = ", or say that nobody has labeled such rows (partly=True, --unknown '')"
             rest = "" if column == group or partly is None else rest
@@ -177,26 +179,19 @@ def read_labeled(
     groups = sorted(set(map(text, table[group].astype(str)))) if group else [file.stem]
     if len(groups) > 1:
         raise ValueError(f"{os.fspath(file)!r} needs one group in column {group!r}, got {groups}.")
-    unlabeled = table[label].isna() | (table[label].astype(str).str.strip() == "")
-    labels = table[label][~unlabeled].to_numpy()
+    labels = table[label][~blanks[label]].to_numpy()
     if pd.api.types.is_string_dtype(table[label]):
         labels = _forms(labels.astype(np.str_))
     if file.suffix.lower() in SEPARATORS and all(
         re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels
     ):
         labels = labels.astype(np.int64)
-    if (blank := unlabeled.to_numpy()).any():
-        labels = _with_blanks(labels, blank)
+    if blanks[label].any():  # −1 beside whole numbers, or no text
+        is_whole = labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
+        known = labels.astype(np.int64 if is_whole else np.str_)
+        labels = np.full(len(table), -1 if is_whole else "", dtype=known.dtype)
+        labels[~blanks[label]] = known
     return table.drop(columns=special), labels, groups[0]
-
-
-def _with_blanks(labels: NDArray, blank: NDArray[np.bool_]) -> NDArray:
-    """Return the labels of all rows; rows without one have −1 beside whole numbers, or no text."""
-    whole = labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
-    known = labels.astype(np.int64) if whole else labels.astype(np.str_)
-    every = np.full(len(blank), -1 if whole else "", dtype=known.dtype)
-    every[~blank] = known
-    return every
 
 
 def columns_as(table: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:

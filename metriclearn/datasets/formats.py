@@ -73,11 +73,6 @@ class Format(NamedTuple):
     is_sound: bool = False
 
 
-def _save(path: Path, text: str) -> None:
-    with replacing(path) as stream:
-        stream.write(text.encode())
-
-
 def _write_csv(name: str, segments: Sequence[Segment], path: Path) -> None:
     save_segments({name: segments}, path)
 
@@ -93,7 +88,7 @@ def _read_csv(name: str, path: Path) -> list[Segment]:
 
 
 def _write_audacity(name: str, segments: Sequence[Segment], path: Path) -> None:
-    _save(path, "".join(f"{a:.6f}\t{b:.6f}\t{label}\n" for a, b, label in segments))
+    path.write_bytes("".join(f"{a:.6f}\t{b:.6f}\t{label}\n" for a, b, label in segments).encode())
 
 
 def _read_audacity(name: str, path: Path) -> list[Segment]:
@@ -109,7 +104,7 @@ def _write_webvtt(name: str, segments: Sequence[Segment], path: Path) -> None:
     cues = [
         f"{_clock(a)} --> {_clock(b)}\n{escape(label, quote=False)}\n" for a, b, label in segments
     ]
-    _save(path, "\n".join(["WEBVTT\n", *cues]))
+    path.write_bytes("\n".join(["WEBVTT\n", *cues]).encode())
 
 
 def _clock(seconds: float) -> str:
@@ -128,8 +123,9 @@ def _read_webvtt(name: str, path: Path) -> list[Segment]:
                 3600 * int(hours or 0) + 60 * int(minutes) + float(seconds.replace(",", "."))
                 for hours, minutes, seconds in times[:2]
             )
-            segments.append((start, end, unescape(" ".join(map(str.strip, text.split("\n"))))))
-    return [(start, end, label.strip()) for start, end, label in segments]
+            label = unescape(" ".join(map(str.strip, text.split("\n")))).strip()
+            segments.append((start, end, label))
+    return segments
 
 
 def _write_textgrid(name: str, segments: Sequence[Segment], path: Path) -> None:
@@ -242,7 +238,7 @@ def _write_rttm(name: str, segments: Sequence[Segment], path: Path) -> None:
     for start, end, label in segments:
         first, last = (Decimal(seconds_text(time)) for time in (start, end))
         lines.append(f"SPEAKER {name} 1 {first} {last - first} <NA> <NA> {label} <NA> <NA>\n")
-    _save(path, "".join(lines))
+    path.write_bytes("".join(lines).encode())
 
 
 def _read_rttm(name: str, path: Path) -> list[Segment]:
@@ -268,21 +264,18 @@ def _write_jams(name: str, segments: Sequence[Segment], path: Path) -> None:
     annotation |= {"annotation_metadata": {"data_source": "metriclearn"}, "sandbox": {}}
     about = {"title": name, "duration": length, "identifiers": {}, "jams_version": "0.3.4"}
     content = {"file_metadata": about, "annotations": [annotation], "sandbox": {}}
-    _save(path, json.dumps(content, indent=1))
+    path.write_bytes(json.dumps(content, indent=1).encode())
 
 
 def _read_jams(name: str, path: Path, annotator: str | None = None) -> list[Segment]:
-    found = json.loads(path.read_text("utf-8-sig"))["annotations"]
-    found = [one for one in found if re.match("segment|tag", one["namespace"])]
-    tiers = [
-        (
-            one["namespace"],
-            sorted((o["time"], o["time"] + o["duration"], str(o["value"])) for o in one["data"]),
-        )
-        for one in found
-    ]
-    about = [(one.get("annotation_metadata") or {}).get("annotator") or {} for one in found]
-    return _one_tier(path, tiers, annotator, [str(one.get("name") or "") for one in about])
+    tiers, people = [], []
+    for one in json.loads(path.read_text("utf-8-sig"))["annotations"]:
+        if re.match("segment|tag", one["namespace"]):
+            cues = [(o["time"], o["time"] + o["duration"], str(o["value"])) for o in one["data"]]
+            tiers.append((one["namespace"], sorted(cues)))
+            about = (one.get("annotation_metadata") or {}).get("annotator") or {}
+            people.append(str(about.get("name") or ""))
+    return _one_tier(path, tiers, annotator, people)
 
 
 FORMATS = {
@@ -495,44 +488,36 @@ def read_labels(
 
 
 def _read_one(path: Path, label: str | None, annotator: str | None) -> dict[str, list[Segment]]:
-    lower, special = path.name.lower(), {"label": label} if label else {}
     endings = {form.ending.lower(): kind for kind, form in FORMATS.items() if kind != "csv"}
-    for ending, kind in (endings | {".txt": "audacity", ".wav": "wav"}).items():
-        if lower.endswith(ending) and path.is_file():
-            name = path.name[: -len(ending)]
-            if kind == "raven":
-                name = re.sub(r"\.Table\.\d+$", "", name)  # Raven adds the number of the table
-            elif label:
-                raise _no_column(path, label)
-            if annotator and kind not in _WITH_ANNOTATORS:
-                raise ValueError(
-                    f"{os.fspath(path)!r} names no annotators; leave that name out (annotator=…, "
-                    "--annotator)."
-                )
-            special |= {"annotator": annotator} if annotator else {}
-            with reading(path, FORMATS[kind].title, Exception):
-                segments = FORMATS[kind].read(name, path, **special)
-            return disjoint(path, {name: segments})
-    if not path.is_file() and (others := _files_instead(path.parent)):
+    endings |= {".txt": "audacity", ".wav": "wav"}
+    ending = next(filter(path.name.lower().endswith, endings), "") if path.is_file() else ""
+    kind, made = endings.get(ending), (".textgrid", ".eaf", ".rttm", ".jams")  # by other programs
+    others = sorted(file for file in path.parent.glob("[!.]*") if file.suffix.lower() in made)
+    if others and not path.is_file():
         raise FileNotFoundError(
             f"{str(path)!r} does not exist; to use {others[0].name} and files like it, pass "
             f"'*{others[0].suffix}' in its place (segments=…, --segments)."
         )
-    if path.is_file() and is_boris(text_rows(path, "a table of segments or events")[0]):
-        return disjoint(path, read_boris(path, label, annotator))
-    if label:
-        raise _no_column(path, label)
-    return read_segments(path, annotator)
-
-
-def _no_column(path: Path, label: str) -> ValueError:
-    return ValueError(
-        f"{os.fspath(path)!r} needs to be a table of Raven or BORIS to have its labels in a column "
-        f"{label!r}; leave that name out (label=…, --label)."
-    )
-
-
-def _files_instead(folder: Path) -> list[Path]:
-    """List the files of segments that other programs have saved in a folder of recordings."""
-    made = {FORMATS[kind].ending.lower() for kind in ("textgrid", "elan", "rttm", "jams")}
-    return sorted(file for file in folder.glob("[!.]*") if file.suffix.lower() in made)
+    is_table = kind is None and path.is_file()
+    of_events = is_table and is_boris(text_rows(path, "a table of segments or events")[0])
+    if label and kind != "raven" and not of_events:
+        raise ValueError(
+            f"{os.fspath(path)!r} needs to be a table of Raven or BORIS to have its labels in a "
+            f"column {label!r}; leave that name out (label=…, --label)."
+        )
+    if kind is None:
+        if of_events:
+            return disjoint(path, read_boris(path, label, annotator))
+        return read_segments(path, annotator)
+    if annotator and kind not in _WITH_ANNOTATORS:
+        raise ValueError(
+            f"{os.fspath(path)!r} names no annotators; leave that name out (annotator=…, "
+            "--annotator)."
+        )
+    name = path.name[: -len(ending)]
+    if kind == "raven":
+        name = re.sub(r"\.Table\.\d+$", "", name)  # Raven adds the number of the table
+    options = {"label": label, "annotator": annotator}
+    with reading(path, FORMATS[kind].title, Exception):
+        segments = FORMATS[kind].read(name, path, **{k: v for k, v in options.items() if v})
+    return disjoint(path, {name: segments})

@@ -297,17 +297,14 @@ def _labeled(
         _check_times(table, recording, spans, end, rate, gap)
         length += end
         outside += end - sum(max(0.0, min(b, end) - a) for a, b, _ in spans)
+        told = {i: span for i, span in enumerate(spans, 1) if span[2] != UNKNOWN}
         seen = set(row_labels(numbered(spans), len(X), rate).tolist())
-        lost = {
-            i for (*_, i), (*_, label) in zip(numbered(spans), spans) if label != UNKNOWN
-        } - seen
-        short[recording] = len(lost)
-        names = [
-            (start, end, label if label == UNKNOWN else f"{recording} {i}")
-            for (start, end, label), (*_, i) in zip(spans, numbered(spans))
-        ]
-        labels = row_labels(names if one else spans, len(X), rate, gap)
-        starts = untold_starts(names if one else spans, len(X), rate)
+        short[recording] = sum(str(i) not in seen for i in told)
+        if one:
+            every = enumerate(spans, 1)
+            spans = [(a, b, f"{recording} {i}" if i in told else UNKNOWN) for i, (a, b, _) in every]
+        labels = row_labels(spans, len(X), rate, gap)
+        starts = untold_starts(spans, len(X), rate)
         parts[recording] = X, labels, starts
         known = labels != UNKNOWN
         equal[recording] = int(np.sum(known[starts] & known[starts - 1]))

@@ -313,11 +313,10 @@ def save_files(
             "save_files needs names of columns that are distinct and not empty, got "
             f"{columns[:20]}."
         )
-    header = io.StringIO()
-    csv.writer(header, delimiter=SEPARATORS.get(f".{format}", ",")).writerow(columns)
-    if f".{format}" in SEPARATORS and table_form([header.getvalue()]).names != [
-        column.strip() for column in columns
-    ]:
+    header, separator = io.StringIO(), SEPARATORS.get(f".{format}")
+    csv.writer(header, delimiter=separator or ",").writerow(columns)
+    read = table_form([header.getvalue()]).names
+    if separator and read != [column.strip() for column in columns]:
         raise ValueError(
             f"save_files needs names of columns that can be read back, got {columns[:20]}; leave "
             "out semicolons, commas, tabs, bars and line breaks, or save npz files."

@@ -119,40 +119,21 @@ def make_change_points(
         columns = check_random_state(feature_seed).permutation(n_features)
     blocks = np.split(columns, np.arange(n_relevant, n_features, distractor_group))
     rng = check_random_state(random_state)
-    limits = n_samples, fewest, most, size
-    drawn = [_draw_series(limits, blocks, noise, jump, rng) for _ in range(n_series)]
+    sequences, labels = [], []
+    for _ in range(n_series):
+        X = noise * rng.standard_normal((n_samples, n_features))
+        segments = [_draw_segments(n_samples, fewest, most, size, rng) for _ in blocks]
+        for block, segment in zip(blocks, segments):
+            means = jump * rng.standard_normal((segment[-1] + 1, len(block)))
+            X[:, block] += means[segment]
+        sequences.append(X)
+        labels.append(segments[0])
     names = [f"series{i:0{len(str(n_series - 1))}d}" for i in range(n_series)]
     kind = np.full(n_features, "distractor")
     kind[columns[:n_relevant]] = "relevant"
-    return SyntheticSequences(
-        name="synthetic",
-        sequences=[X for X, _ in drawn],
-        labels=[segments for _, segments in drawn],
-        groups=names,
-        names=names,
-        feature_names=[f"{word}_{i}" for i, word in enumerate(kind)],
-        relevant=np.flatnonzero(kind == "relevant"),
-    )
-
-
-def _draw_series(
-    limits: tuple[int, int, int, int],
-    blocks: list[NDArray[np.int64]],
-    noise: float,
-    jump: float,
-    rng: np.random.RandomState,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Draw a series (T, P) in which the columns of each block change together.
-
-    The second result has the segment number of every sample. The segments are those of the first
-    block.
-    """
-    X = noise * rng.standard_normal((limits[0], sum(map(len, blocks))))
-    segments = [_draw_segments(*limits, rng) for _ in blocks]
-    for block, segment in zip(blocks, segments):
-        means = jump * rng.standard_normal((segment[-1] + 1, len(block)))
-        X[:, block] += means[segment]
-    return X, segments[0]
+    features = [f"{word}_{i}" for i, word in enumerate(kind)]
+    relevant = np.flatnonzero(kind == "relevant")
+    return SyntheticSequences("synthetic", sequences, labels, names, names, features, relevant)
 
 
 def _draw_segments(

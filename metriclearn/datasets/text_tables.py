@@ -51,11 +51,6 @@ class TableForm(NamedTuple):
         """The decimal mark: semicolons stand beside decimal commas."""
         return "," if self.separator == ";" else "."
 
-    def cells(self, line: str) -> list[str]:
-        """Divide a line."""
-        rows = csv.reader([line], delimiter=self.separator, skipinitialspace=self.spaced)
-        return next(rows, [])
-
 
 def table_form(lines: Sequence[str]) -> TableForm:
     """Return the form of a table from its first lines.
@@ -280,7 +275,8 @@ def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     try:
         form = table_form([line for _, joined in first for line in StringIO(joined)])
         for place, line in chain(first[form.skipped :], _joined(numbered, form.separator)):
-            cells = [cell.strip() for cell in form.cells(line)]
+            rows = csv.reader([line], delimiter=form.separator, skipinitialspace=form.spaced)
+            cells = [cell.strip() for cell in next(rows, [])]
             if len(cells) > 1 or line.strip(_BLANKS):
                 yield place, [_point(one) for one in cells] if form.decimal == "," else cells
     except csv.Error as error:

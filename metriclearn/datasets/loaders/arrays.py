@@ -52,7 +52,13 @@ def read_arrays(
     order = sorted(stored, key=(lambda one: one.split("_")[::-1]) if viewers else None)
     lengths = {one: len(stored[one]) for one in order}
     if changes is None:
-        labels = _by_segments(name, table, root, lengths)
+        keys = {"tonic": int, "mode": str} if name == "piano_keys" else {}
+        kinds = {"sequence": str, "start": int, "end": int, "label": str} | keys
+        segments = read(name, table, root, kinds)
+        if keys:  # labels of sonatas are keys
+            tonics = [_PITCHES[i % 12] for i in segments["tonic"]]
+            segments["label"] = [f"{a} {b}" for a, b in zip(tonics, segments["mode"])]
+        labels = covering_labels(segments, lengths)
     else:
         labels = _by_changes(name, table, root, lengths, *changes)
     derive, parts, feature_names = getattr(rows, name, None), {}, names
@@ -71,19 +77,6 @@ def read_arrays(
         parts[one] = X, labels[one][step // 2 :: step][:count]
     groups = [one.partition("_")[0] for one in order] if viewers else None
     return of_parts(name, parts, feature_names, groups)
-
-
-def _by_segments(
-    name: str, table: str, root: PathLike | None, lengths: dict[str, int]
-) -> dict[str, NDArray]:
-    """Read the label of every sample. Labels of sonatas are keys, of a tonic and a mode."""
-    keys = {"tonic": int, "mode": str} if name == "piano_keys" else {}
-    columns = {"sequence": str, "start": int, "end": int, "label": str} | keys
-    segments = read(name, table, root, columns)
-    if keys:
-        tonics = [_PITCHES[i % 12] for i in segments["tonic"]]
-        segments = segments.assign(label=[f"{a} {b}" for a, b in zip(tonics, segments["mode"])])
-    return covering_labels(segments, lengths)
 
 
 def _by_changes(

@@ -126,7 +126,14 @@ def load_images(
                 "is not a folder; check both paths."
             )
     photos = files_by_name("image", _image_files(folders[0]))
-    paths, alone = _match(photos, folders[1])
+    paths: dict[str, list[Path]] = {stem: [] for stem in photos}
+    alone = []
+    for path in _image_files(folders[1]):
+        stem = path.stem if path.stem in photos else path.stem.rpartition("_")[0]
+        if stem in photos:
+            paths[stem].append(path)
+        else:
+            alone.append(path.name)
     chosen = list(photos) if names is None else list(names)
     missing = [stem for stem in chosen if not paths.get(stem)]
     if missing or not chosen:
@@ -143,20 +150,6 @@ def load_images(
     maps = [[_read_labels(path, unlabeled) for path in paths[stem]] for stem in chosen]
     pixels = [_read_rgb(photos[stem]) for stem in chosen]
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
-
-
-def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
-    """Find the label maps of every image, by the image's name, and the label maps without an
-    image."""
-    paths: dict[str, list[Path]] = {stem: [] for stem in photos}
-    alone = []
-    for path in _image_files(folder):
-        stem = path.stem if path.stem in photos else path.stem.rpartition("_")[0]
-        if stem in photos:
-            paths[stem].append(path)
-        else:
-            alone.append(path.name)
-    return paths, alone
 
 
 def _image_files(folder: Path) -> list[Path]:

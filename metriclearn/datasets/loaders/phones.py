@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,18 +24,14 @@ _FLOOR = 1e-3  # about the sensors' resolution; keeps the logarithm of a still p
 Signals = NDArray[np.float64]
 
 
-def _log_band(low: float, high: float) -> Callable[[Signals], Signals]:
+def _log_band(windows: Signals, low: float = 0.0, high: float = np.inf) -> Signals:
     """Log of the root mean square at frequencies f with low < f ≤ high Hz, (n, channels)."""
+    from scipy.signal import periodogram
 
-    def log_band(windows: Signals) -> Signals:
-        from scipy.signal import periodogram
-
-        options = {"detrend": False, "scaling": "spectrum", "axis": 1}
-        frequencies, power = periodogram(windows, _RATE, **options)
-        chosen = (frequencies > low) & (frequencies <= high)
-        return np.log(np.sqrt(power[:, chosen].sum(axis=1)) + _FLOOR)
-
-    return log_band
+    options = {"detrend": False, "scaling": "spectrum", "axis": 1}
+    frequencies, power = periodogram(windows, _RATE, **options)
+    chosen = (frequencies > low) & (frequencies <= high)
+    return np.log(np.sqrt(power[:, chosen].sum(axis=1)) + _FLOOR)
 
 
 _BASIC: dict[str, Callable[[Signals], Signals]] = {
@@ -42,8 +39,8 @@ _BASIC: dict[str, Callable[[Signals], Signals]] = {
     "sd": lambda windows: windows.std(axis=1),
     "log_sd": lambda windows: np.log(windows.std(axis=1) + _FLOOR),
     "mean_abs_diff": lambda windows: np.abs(np.diff(windows, axis=1)).mean(axis=1),
-    "log_low_band": _log_band(0.0, _BAND_EDGE),
-    "log_high_band": _log_band(_BAND_EDGE, np.inf),
+    "log_low_band": partial(_log_band, high=_BAND_EDGE),
+    "log_high_band": partial(_log_band, low=_BAND_EDGE),
 }
 _EXTENDED = _BASIC | {
     "min": lambda windows: windows.min(axis=1),
@@ -72,9 +69,7 @@ def hapt(
     for one in sorted(recordings):
         table = segments[segments["sequence"] == one]
         owner = _owners(one, table[["start", "end"]].to_numpy(), len(recordings[one]), window)
-        named = (owner % 2 == 1) | (
-            unlabeled == "keep"
-        )  # segments have odd numbers, gaps even ones
+        named = (owner % 2 == 1) | (unlabeled == "keep")  # segments are odd, gaps are even
         X, feature_names = _features(recordings[one] * UNITS, window, features)
         if labels == "segments":
             numbers = np.searchsorted(np.unique(owner[named]), owner)

@@ -19,6 +19,8 @@ _STILL_JOINT = {"translation": 1e-2, "angle": 1e-1}
 _DEGREE = 26.7  # pixels
 
 Features = tuple[NDArray[np.float64], list[str]]
+Mean = Callable[[NDArray], NDArray]
+Derivation = Callable[[NDArray, list[str], Mean], Features]
 moving_mean = partial(uniform_filter1d, axis=0, mode="nearest")  # centered; ends are repeated
 
 
@@ -72,14 +74,27 @@ def piano_keys(notes: NDArray, names: list[str]) -> Features:
     return np.hstack(columns), [f"{name}_{scale}" for scale in (2, 8, 32) for name in names[:12]]
 
 
-def beedance(track: NDArray, names: list[str], derived: bool = True, window: int = 15) -> Features:
+def windowed(derive: Derivation) -> Callable[..., Features]:
+    """Make a reader of rows that appends features with moving means, over an odd window."""
+
+    def joined(X: NDArray, names: list[str], derived: bool = True, window: int = 15) -> Features:
+        if window < 1 or window % 2 == 0:
+            raise ValueError(
+                f"load_dataset({derive.__name__!r}) needs an odd window of 1 row or more, got "
+                f"{window}."
+            )
+        if not derived:
+            return X, names
+        X = X.astype(np.float64)
+        added, kinds = derive(X, names, partial(moving_mean, size=window))
+        return np.hstack([X, added]), [*names, *kinds]
+
+    return joined
+
+
+@windowed
+def beedance(X: NDArray, names: list[str], mean: Mean) -> Features:
     """Position and heading of a bee, and ten features that separate the regimes, (T, 13)."""
-    kinds = [f"{name}_{kind}" for kind in ("log_speed", "log_shake") for name in names]
-    kinds += ["heading_mean", "heading_log_size", "path_turn", "path_log_speed"]
-    return _joined("beedance", track, names, _dance, kinds, derived, window)
-
-
-def _dance(X: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray[np.float64]:
     steps = np.diff(X, axis=0, prepend=X[:1])
     shakes = np.diff(steps, axis=0, prepend=steps[:1])
     heading = X[:, 2:] - np.median(X[:, 2])
@@ -91,42 +106,15 @@ def _dance(X: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray[np.float64
     direction = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
     turn, pace = mean(np.column_stack([np.gradient(direction), np.hypot(*velocity.T)])).T
     path = np.column_stack([turn, np.log(np.maximum(pace, 0.0) + _STILL_BEE)])
-    return np.hstack([speed, power, mean(heading), size, path])
+    kinds = [f"{name}_{kind}" for kind in ("log_speed", "log_shake") for name in names]
+    kinds += ["heading_mean", "heading_log_size", "path_turn", "path_log_speed"]
+    return np.hstack([speed, power, mean(heading), size, path]), kinds
 
 
-def mocap6(angles: NDArray, names: list[str], derived: bool = True, window: int = 15) -> Features:
+@windowed
+def mocap6(X: NDArray, names: list[str], mean: Mean) -> Features:
     """Channels of a skeleton, their moving means, and logs of their moving deviations, (T, 3Q)."""
     floor = [_STILL_JOINT["translation" if ".t" in name else "angle"] for name in names]
-
-    def motion(X: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray[np.float64]:
-        deviation = np.sqrt(np.maximum(mean(X * X) - mean(X) * mean(X), 0.0))
-        return np.hstack([mean(X), np.log(deviation + floor)])
-
+    deviation = np.sqrt(np.maximum(mean(X * X) - mean(X) * mean(X), 0.0))
     kinds = [f"{name}_{statistic}" for statistic in ("mean", "log_sd") for name in names]
-    return _joined("mocap6", angles, names, motion, kinds, derived, window)
-
-
-def _joined(
-    data_set: str,
-    X: NDArray,
-    names: list[str],
-    derive: Callable[[NDArray, Callable[[NDArray], NDArray]], NDArray],
-    kinds: list[str],
-    derived: bool,
-    window: int,
-) -> Features:
-    """Append the features ``derive(X, mean)``, where ``mean`` is a mean over a centered window.
-
-    Raises
-    ------
-    ValueError
-        If the window is not odd and positive.
-    """
-    if window < 1 or window % 2 == 0:
-        raise ValueError(
-            f"load_dataset({data_set!r}) needs an odd window of 1 row or more, got {window}."
-        )
-    if not derived:
-        return X, names
-    X = X.astype(np.float64)
-    return np.hstack([X, derive(X, partial(moving_mean, size=window))]), [*names, *kinds]
+    return np.hstack([mean(X), np.log(deviation + floor)]), kinds

@@ -17,7 +17,6 @@ from metriclearn.datasets.annotations import (
 )
 from metriclearn.datasets.segments import Segment, with_boundaries
 from metriclearn.datasets.text_tables import lacks, text_rows
-from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import text
 
@@ -50,8 +49,7 @@ def write_raven(name: str, segments: Sequence[Segment], path: Path) -> None:
     for i, (start, end, label) in enumerate(segments, 1):
         times = (seconds_text(start), seconds_text(end))
         rows.append((str(i), "Spectrogram 1", "1", *times, "0.0", "20000.0", label))
-    with replacing(path) as stream:
-        stream.write("".join("\t".join(row) + "\n" for row in rows).encode())
+    path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
 
 
 def read_raven(
