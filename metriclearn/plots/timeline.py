@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import Each, Needs, OneOf, Title, needs, real_array
@@ -89,10 +89,16 @@ def plot_timeline(
     ax = draw.canvas(ax, (11.0, height), message, title)
     top = -draw.LABEL
     if waveform is not None:
-        _draw_waveform(ax, real_array("plot_timeline", "waveform", waveform, 1), end, top)
+        samples = real_array("plot_timeline", "waveform", waveform, 1)
+        times, _, high = draw.envelope(np.abs(samples), end, _POINTS)
+        reach, middle = 0.46 * _ABOVE * high / max(float(high.max()), 1e-12), top - _ABOVE / 2
+        ax.fill_between(times, middle - reach, middle + reach, color=draw.MUTED, linewidth=0)
         top -= _ABOVE
     if thumbnails is not None:
-        _draw_thumbnails(ax, thumbnails, end, top)
+        edges = np.linspace(0.0, end, len(thumbnails) + 1)
+        for picture, left, right in zip(thumbnails, edges[:-1], edges[1:]):
+            box = (left, right, top - 0.05, top - _ABOVE + 0.05)
+            ax.imshow(np.asarray(picture), extent=box, aspect="auto", interpolation="antialiased")
         top -= _ABOVE
     for row, (name, segments) in enumerate(strips.items()):
         _draw_strip(ax, row, segments, colors, end)
@@ -172,17 +178,3 @@ def _draw_strip(
     for start, stop, label in segments:
         if (stop - start) / end > 0.011 * len(label) + 0.01:  # wide enough for the label
             draw.words(ax, (start + stop) / 2, row + draw.STRIP / 2, label, **style)
-
-
-def _draw_waveform(ax: Axes, samples: NDArray[np.float64], end: float, top: float) -> None:
-    times, _, high = draw.envelope(np.abs(samples), end, _POINTS)
-    reach = 0.46 * _ABOVE * high / max(float(high.max()), 1e-12)
-    middle = top - _ABOVE / 2
-    ax.fill_between(times, middle - reach, middle + reach, color=draw.MUTED, linewidth=0)
-
-
-def _draw_thumbnails(ax: Axes, pictures: Sequence[ArrayLike], end: float, top: float) -> None:
-    edges = np.linspace(0.0, end, len(pictures) + 1)
-    for picture, left, right in zip(pictures, edges[:-1], edges[1:]):
-        box = (left, right, top - 0.05, top - _ABOVE + 0.05)
-        ax.imshow(np.asarray(picture), extent=box, aspect="auto", interpolation="antialiased")

@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from io import BufferedIOBase
+from math import prod
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -120,10 +121,7 @@ def read_npz(
     with ZipFile(path) as archive:
         members = {member.removesuffix(".npy"): member for member in archive.namelist()}
         members = {k: v for k, v in members.items() if names is None or k in names}
-        contents = 0
-        for member in members.values():
-            with archive.open(member) as stream:
-                contents += _size(stream)
+        contents = sum(_size(archive, member) for member in members.values())
         check_contents(repr(os.fspath(path)), contents, os.path.getsize(path), largest)
         arrays = {}
         for name, member in members.items():
@@ -132,16 +130,14 @@ def read_npz(
         return arrays
 
 
-def _size(stream: IO[bytes]) -> int:
+def _size(archive: ZipFile, member: str) -> int:
     """Return the bytes of an array by its header. Raises ValueError for anything but an array."""
     form = np.lib.format
-    first = form.read_magic(stream) == (1, 0)
-    read = form.read_array_header_1_0 if first else form.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    size = max(1, dtype.itemsize)
-    for length in shape:
-        size *= int(length)
-    return size
+    with archive.open(member) as stream:
+        first = form.read_magic(stream) == (1, 0)
+        read = form.read_array_header_1_0 if first else form.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    return prod(map(int, shape), start=max(1, dtype.itemsize))
 
 
 def writable(path: str | os.PathLike[str]) -> Path:

@@ -299,12 +299,20 @@ class DaskExecutor:
         If ``total`` is given, workers add the results in batches, and the sums in batches again,
         until few sums are left.
         """
+        from distributed import wait
+
         # Workers pass a long w on to each other; a short w is sent with every task.
         sent = [
             self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument
             for argument in arguments
         ]
-        self._find(placed)
+        if not all(shard.home for shard in placed):  # wait until all are loaded somewhere
+            loading = [shard.future for shard in placed]
+            with self.client.as_current():
+                wait(loading)
+            held = self.client.who_has(loading)
+            for shard in placed:
+                shard.home = next(iter(held.get(shard.future.key, ())), None)
         answers: dict[_Placed, Future] = {}
         for home in dict.fromkeys(shard.home for shard in placed):
             there = [shard for shard in placed if shard.home == home]
@@ -318,19 +326,6 @@ class DaskExecutor:
             batches = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
             parts = self._submit(total, batches)
         return self.client.gather(parts)
-
-    def _find(self, placed: list[_Placed]) -> None:
-        """Wait until the shards are loaded, and note which worker holds each of them."""
-        from distributed import wait
-
-        if all(shard.home for shard in placed):
-            return
-        futures = [shard.future for shard in placed]
-        with self.client.as_current():
-            wait(futures)
-        held = self.client.who_has(futures)
-        for shard in placed:
-            shard.home = next(iter(held.get(shard.future.key, ())), None)
 
     def _submit(
         self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any

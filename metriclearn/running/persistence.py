@@ -246,14 +246,15 @@ def _encode(value: Any, parts: _Parts) -> Any:
         return value.item()
     if isinstance(value, numbers.Real):  # such as a fraction
         return int(value) if isinstance(value, numbers.Integral) else float(value)
+    if id(value) in parts.places:
+        return parts.places[id(value)]
+    key = f"array{len(parts.arrays)}"
     if isinstance(value, np.ndarray):
         if value.dtype == object and all(isinstance(item, str) for item in value):
             return {"names": [str(item) for item in value]}
         if value.dtype == object:
             return {"objects": [_encode(item, parts) for item in value]}
-        if id(value) not in parts.places:
-            key = f"array{len(parts.arrays)}"
-            parts.arrays[key], parts.places[id(value)] = value, {"array": key}
+        parts.arrays[key], parts.places[id(value)] = value, {"array": key}
         return parts.places[id(value)]
     if isinstance(value, (list, tuple)) and not _is_public(type(value)):
         kind = "tuple" if isinstance(value, tuple) else "list"
@@ -269,11 +270,9 @@ def _encode(value: Any, parts: _Parts) -> Any:
         named = isinstance(value, tuple)
         fields = dict(zip(cls._fields, value)) if named else vars(value)
         return {"record": [_path(cls), _encode(fields, parts)]}
-    if _is_from_scikit_learn(value):
-        if id(value) not in parts.places:
-            key = f"array{len(parts.arrays)}"
-            parts.arrays[key] = _to_bytes(value)
-            parts.places[id(value)] = {"classifier": {"array": key}}
+    if isinstance(value, BaseEstimator) and cls.__module__.startswith("sklearn."):
+        parts.arrays[key] = _to_bytes(value)
+        parts.places[id(value)] = {"classifier": {"array": key}}
         return parts.places[id(value)]
     raise TypeError(
         f"metriclearn.save stores estimators and components of metriclearn, got a "
@@ -283,12 +282,7 @@ def _encode(value: Any, parts: _Parts) -> Any:
 
 
 def _encode_estimator(value: BaseEstimator, parts: _Parts) -> dict[str, Any]:
-    """Encode the parameters and fitted attributes of an estimator.
-
-    If the estimator is already stored, the result is only a reference to it.
-    """
-    if id(value) in parts.places:
-        return parts.places[id(value)]
+    """Encode the parameters and fitted attributes of an estimator, so that it is stored once."""
     parameters = value.get_params(deep=False)
     parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
     fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
@@ -420,11 +414,6 @@ def _names_of_arrays(value: Any) -> set[str]:
         own = {content} if isinstance(content, str) else set()
         return own.union(*map(_names_of_arrays, value.values()))
     return set().union(*map(_names_of_arrays, value)) if isinstance(value, list) else set()
-
-
-def _is_from_scikit_learn(value: Any) -> bool:
-    """Return whether an object is an estimator whose class scikit-learn itself defines."""
-    return isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn.")
 
 
 def _to_bytes(estimator: BaseEstimator) -> np.ndarray:

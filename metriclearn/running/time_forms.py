@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -85,19 +85,13 @@ def formatted(form: str) -> Form:
         if is_zoned:  # a zone may be written as +01
             text = re.sub(r"([+-]\d\d)$", r"\g<1>00", text) if text.count(":") else text
         try:
-            return _nanoseconds(datetime.strptime(text, form))
+            stamp = datetime.strptime(text, form)
         except ValueError:
             return None
+        since = stamp.replace(tzinfo=stamp.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return since // timedelta(microseconds=1) * 1000
 
     return Form(f"time stamps of the format {form!r}", read)
-
-
-def _nanoseconds(stamp: datetime) -> int:
-    """Return the nanoseconds since 1970, in UTC if the stamp has no zone."""
-    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - datetime(
-        1970, 1, 1, tzinfo=UTC
-    )
-    return (since.days * 86_400 + since.seconds) * _NS + since.microseconds * 1000
 
 
 def number_of(text: str) -> int | float | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metriclearn.features.media.spectra import decibels, pitch_classes, spectral_contrast
+from metriclearn.features.media.audio import decibels, pitch_classes, spectral_contrast
 from tests.features.sounds import reference
 
 SIZES = [(16000, 1024), (22050, 2048), (8000, 512)]

@@ -15,16 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.media.decoding import audio_blocks, optional
-from metriclearn.features.media.spectra import (
-    FLOOR,
-    decibels,
-    pitch_classes,
-    spectral_contrast,
-)
 from metriclearn.features.per_recording import Descriptor, RecordingTransformer
 from metriclearn.running.parameters import Positive, Whole, check_parameters, real_array
 
 _WINDOWS_AT_A_TIME = 64
+_FLOOR = 1e-10  # power, −100 dB: keeps the logarithm of silence finite
+_EXTREME = 0.02  # share of a band's bins that count as peaks, and as valleys
 _DELTA_WIDTH = 9  # frames of the regression of a delta
 _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
 _LOUDEST = 1e12  # single precision holds the powers of such samples
@@ -213,7 +209,7 @@ class AudioFeatures(RecordingTransformer):
         if self.energy:
             parts.append(decibels(power.mean(axis=0)[None]))
         if self.flatness:
-            floored = np.maximum(power, FLOOR)
+            floored = np.maximum(power, _FLOOR)
             parts.append(decibels(floored).mean(axis=0)[None] - decibels(floored.mean(axis=0)))
         if self.contrast:
             parts.append(spectral_contrast(power, rate, _LOWEST_BAND, self._n_bands))
@@ -275,3 +271,48 @@ class SoundWindows(RecordingTransformer):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Return the names of the descriptor's columns."""
         return self.descriptor.get_feature_names_out()
+
+
+# librosa has the same descriptors of spectra, but compiles code at first use, which takes about
+# 70 MiB of memory. The filters are those of librosa.
+
+
+def decibels(power: NDArray) -> NDArray:
+    """Convert power to decibels, 10 log₁₀(power), but at least −100."""
+    return 10.0 * np.log10(np.maximum(power, _FLOOR))
+
+
+def spectral_contrast(
+    power: NDArray[np.float32], sampling_rate: int, lowest: float, n_bands: int
+) -> NDArray[np.float32]:
+    """Compute the ratio of peaks to valleys in octave bands, (frequencies, n) -> (n_bands + 1, n).
+
+    The mean of the largest 2 % of the magnitudes in a band (one bin at least) is divided by the
+    mean of the smallest 2 %. The ratio is in dB of magnitudes, as in
+    ``librosa.feature.spectral_contrast``. The first band ends at ``lowest`` Hz. The cost is
+    O(bins · log bins) per frame. See Jiang et al., Music type classification by spectral contrast
+    feature, ICME 2002.
+    """
+    magnitude = np.sqrt(np.maximum(power, 100 * _FLOOR))
+    edges = np.append(0.0, lowest * 2.0 ** np.arange(n_bands + 1))
+    edges = edges * 2 * (len(power) - 1) / sampling_rate  # in bins
+    first = np.ceil(edges[:-1]).astype(int)
+    first[1:] -= 1  # librosa lets bands overlap by a bin
+    end = np.floor(edges[1:]).astype(int) + 1
+    end[-1] = len(power)
+    rows = []
+    for k, (a, b) in enumerate(zip(first, end)):
+        count = max(1, round(_EXTREME * (b - a)))
+        band = np.sort(magnitude[a : b - (k < n_bands)], axis=0)
+        rows.append(decibels(band[-count:].mean(axis=0)) - decibels(band[:count].mean(axis=0)))
+    return np.stack(rows)
+
+
+def pitch_classes(power: NDArray, filters: NDArray) -> NDArray:
+    """Compute the fraction of each frame's power in each pitch class, (12, n), or 0 in silence.
+
+    ``filters`` come from ``librosa.filters.chroma``.
+    """
+    chroma = filters @ power
+    total = chroma.sum(axis=0)
+    return chroma / np.where(total > np.finfo(np.float32).tiny, total, 1.0)

@@ -87,7 +87,10 @@ class Gist(StatelessTransformer):
         The columns are in the order of the filters, and for each filter in the order of the cells.
         """
         self.fit()
-        pictures = _scaled(gray(X), self.size)
+        pictures = gray(X)
+        if pictures.shape[1:] != (self.size, self.size):
+            rows, columns = (_interpolation(n, self.size) for n in pictures.shape[1:])
+            pictures = rows @ pictures @ columns.T
         pad = self.size // 4
         bank = gabor_bank(tuple(self.orientations), self.size + 2 * pad).astype(np.float32)
         parts = []
@@ -148,14 +151,6 @@ def gray(X: ArrayLike) -> NDArray[np.float64]:
     if pictures.min() < 0:
         raise ValueError(f"Gist needs values from 0 to 255, got {pictures.min()}; rescale them.")
     return pictures
-
-
-def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Scale pictures to size × size pixels, by area averages or linear interpolation."""
-    if pictures.shape[1:] == (size, size):
-        return pictures
-    rows, columns = (_interpolation(n, size) for n in pictures.shape[1:])
-    return rows @ pictures @ columns.T
 
 
 def _interpolation(n: int, size: int) -> NDArray[np.float64]:
