@@ -14,8 +14,6 @@ from .chance import adjusted as adjusted
 from .chance import expected_under_permutation as expected_under_permutation
 from .contingency import ContingencyTable as ContingencyTable
 from .contingency import contingency_table as contingency_table
-from .dunn import dunn_score as dunn_score
-from .dunn import dunn_scores as dunn_scores
 from .graph import epsilon_graph as epsilon_graph
 from .graph import grid_graph as grid_graph
 from .graph import knn_graph as knn_graph
@@ -61,5 +59,7 @@ from .summary import compare as compare
 from .summary import compare_times as compare_times
 from .validity import calinski_harabasz_score as calinski_harabasz_score
 from .validity import davies_bouldin_score as davies_bouldin_score
+from .validity import dunn_score as dunn_score
+from .validity import dunn_scores as dunn_scores
 from .validity import silhouette_samples as silhouette_samples
 from .validity import silhouette_score as silhouette_score

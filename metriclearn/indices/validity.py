@@ -1,9 +1,10 @@
-"""Internal validity: Davies–Bouldin, Calinski–Harabasz and four silhouettes.
+"""Internal validity: Davies–Bouldin, Calinski–Harabasz, 18 indices of Dunn and four silhouettes.
 
 These indices judge a clustering by its points, without a true clustering. All of them raise
 ValueError for fewer than two clusters. With ``metric=``, distances are those of a learned metric: a
 matrix B, its diagonal, or a fitted learner. Unlike those in scikit-learn, these indices give exact
-values for degenerate clusters, and are accurate for points far from the origin.
+values for degenerate clusters, and are accurate for points far from the origin. Distances are
+computed in blocks to limit memory.
 
 References
 ----------
@@ -14,16 +15,116 @@ function cites the origin of its index.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 
-from metriclearn.indices.contingency import Labels
-from metriclearn.indices.distances import clustered_points
-from metriclearn.running.parameters import OneOf, needs
+from metriclearn.indices.contingency import Labels, label_codes
+from metriclearn.running.parameters import (
+    OneOf,
+    check_scale,
+    metric_factor,
+    needs,
+    real_array,
+)
 
+_BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
+SEPARATIONS = ("single", "complete", "average", "centroid", "average_to_centroids", "hausdorff")
+DIAMETERS = ("complete", "average", "centroid")
 SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusteredPoints:
+    """The points of a clustering, sorted by cluster.
+
+    Attributes
+    ----------
+    points : float array, shape (n, d)
+        The sorted points. If a metric is given, the points are transformed so that their Euclidean
+        distances equal the distances under the metric.
+    order : int array, shape (n,)
+        The sorted point i is point ``order[i]`` of X.
+    starts : int array, shape (K,)
+        Index of the first sorted point of every cluster.
+    sizes : int array, shape (K,)
+        Number of points of every cluster.
+    centroids : float array, shape (K, d)
+        Mean of every cluster.
+    """
+
+    points: NDArray[np.float64]
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    centroids: NDArray[np.float64]
+
+    @property
+    def squared_spreads(self) -> NDArray[np.float64]:
+        """Squared distance of every sorted point to the centroid of its cluster, (n,) array."""
+        offsets = _relative(self.points, self.centroids, self.sizes)
+        return np.einsum("ij,ij->i", offsets, offsets)
+
+    def distances_to(self, targets: NDArray) -> Iterator[tuple[int, slice, NDArray[np.float64]]]:
+        """Compute the distances from all points to ``targets``, in blocks of points.
+
+        The points of a block are in the same cluster. The method yields three things for every
+        block: the cluster, the slice of the sorted points that are in the block, and the distances
+        of these points to all targets, an array (points, targets). A block takes at most 32 MB,
+        unless the distances of a single point take more. The time is O(n d) per target.
+        """
+        step = max(1, _BLOCK_ENTRIES // len(targets))
+        for k, stop in enumerate(np.cumsum(self.sizes).tolist()):
+            for first in range(int(self.starts[k]), stop, step):
+                rows = slice(first, min(first + step, stop))
+                yield k, rows, cdist(self.points[rows], targets)
+
+
+def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> ClusteredPoints:
+    """Check the points and sort them by cluster. Raises ValueError for fewer than two clusters.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    labels : n labels
+    metric : None, (d, d) matrix B, (d,) weights, or a learner
+        The Euclidean distance by default. B gives the distance √((x−y)ᵀB(x−y)), and weights are the
+        diagonal of B. A learner with ``transform`` transforms the points. If a learner has no
+        ``transform``, its ``get_mahalanobis_matrix`` gives B.
+    """
+    points = real_array("An internal index", "X", X)
+    if hasattr(metric, "transform") and not hasattr(metric, "iloc"):  # data frames have both
+        points = np.asarray(metric.transform(points), dtype=np.float64)
+    elif metric is not None:
+        points = points @ metric_factor("An internal index", metric, points.shape[1])
+    check_scale("An internal index", points)
+    codes = label_codes(labels)
+    if len(codes) != len(points):
+        raise ValueError(
+            f"An internal index needs one label per point, got {len(codes)} labels for "
+            f"{len(points)} points."
+        )
+    narrow = codes.astype(np.uint16) if codes.max() < 2**16 else codes  # numpy sorts it by radix
+    order = np.argsort(narrow, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    if len(starts) < 2:
+        raise ValueError("An internal index needs at least two clusters, got one.")
+    points = points.take(order, axis=0)
+    sizes = np.diff(starts, append=len(points))
+    # relative to a point of the cluster, so that equal points have exactly zero spread
+    origin = points[starts]
+    offsets = np.add.reduceat(_relative(points, origin, sizes), starts, axis=0)
+    return ClusteredPoints(points, order, starts, sizes, origin + offsets / sizes[:, None])
+
+
+def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.float64]:
+    """Subtract row k of ``origins`` from all sorted points of cluster k."""
+    result = np.repeat(origins, sizes, axis=0)
+    return np.subtract(points, result, out=result)
 
 
 def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
@@ -56,8 +157,6 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     D. L. Davies and D. W. Bouldin, "A cluster separation measure", IEEE Transactions on Pattern
     Analysis and Machine Intelligence 1, 1979.
     """
-    from scipy.spatial.distance import cdist
-
     clusters = clustered_points(X, labels, metric)
     spreads = np.add.reduceat(np.sqrt(clusters.squared_spreads), clusters.starts) / clusters.sizes
     worst = np.empty(len(spreads))
@@ -221,4 +320,159 @@ def silhouette_samples(
             values[rows] = np.divide(b - a, larger, out=np.zeros_like(a), where=larger > 0)
         else:
             values[rows] = b / (a + epsilon)
-    return clusters.unsorted(values)
+    result = np.empty_like(values)
+    result[clusters.order] = values
+    return result
+
+
+@needs
+def dunn_score(
+    X: ArrayLike,
+    labels: Labels,
+    *,
+    separation: Annotated[str, OneOf(*SEPARATIONS)] = "single",
+    diameter: Annotated[str, OneOf(*DIAMETERS)] = "complete",
+    metric: Any = None,
+) -> float:
+    """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l). Large values are good.
+
+    There are 6 kinds of separation δ of two clusters, and 3 kinds of diameter Δ of a cluster. This
+    gives 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka compare.
+    The value is inf if every diameter is 0. The time is O(n² d), or O(n K d) if both kinds use only
+    distances to centroids. :func:`dunn_scores` computes all 18 indices at once.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        The points, all finite.
+    labels : n hashables
+        The cluster of every point. There must be at least two clusters.
+    separation : str
+        The separation δ of two clusters. "single", "complete" and "average" are the smallest, the
+        largest and the mean distance from a point of one cluster to a point of the other.
+        "hausdorff" is the Hausdorff distance of the clusters. "centroid" is the distance between
+        their centroids. "average_to_centroids" is the mean distance from a point of either cluster
+        to the centroid of the other cluster.
+    diameter : str
+        The diameter Δ of a cluster. "complete" and "average" are the largest and the mean distance
+        between two of its points (0 for a single point). "centroid" is twice the mean distance from
+        its points to its centroid.
+    metric : see :func:`~metriclearn.indices.davies_bouldin_score`
+
+    Returns
+    -------
+    float in [0, ∞]
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
+
+    References
+    ----------
+    J. C. Dunn, "Well-separated clusters and optimal fuzzy partitions", Journal of Cybernetics 4,
+    1974. J. C. Bezdek and N. R. Pal, "Some new indexes of cluster validity", IEEE Transactions on
+    Systems, Man and Cybernetics B 28, 1998. L. Vendramin, R. J. G. B. Campello and E. R. Hruschka,
+    "Relative clustering validity criteria: a comparative overview", Statistical Analysis and Data
+    Mining 3, 2010.
+    """
+    clusters = clustered_points(X, labels, metric)
+    separations, diameters = _by_centroids(clusters)
+    if separation not in separations or diameter not in diameters:
+        separations, diameters = _all(clusters)
+    return _ratio(separations[separation], diameters[diameter])
+
+
+def dunn_scores(
+    X: ArrayLike, labels: Labels, *, metric: Any = None
+) -> dict[tuple[str, str], float]:
+    """Compute all 18 indices of :func:`dunn_score` in one pass over the distances.
+
+    The time is O(n² d). The n × n distances are computed in blocks of at most 32 MB. The function
+    needs O(K²) memory in addition.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        The points, all finite.
+    labels : n hashables
+        The cluster of every point. There must be at least two clusters.
+    metric : see :func:`~metriclearn.indices.davies_bouldin_score`
+
+    Returns
+    -------
+    dict of (str, str) to float
+        The index for every pair (separation, diameter).
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, if there is not one label per point, or if there is only one cluster.
+
+    See Also
+    --------
+    dunn_score : computes one of these indices, and gives the references.
+    """
+    separations, diameters = _all(clustered_points(X, labels, metric))
+    return {
+        (separation, diameter): _ratio(separations[separation], diameters[diameter])
+        for separation in SEPARATIONS
+        for diameter in DIAMETERS
+    }
+
+
+def _ratio(separation: float, diameter: float) -> float:
+    return separation / diameter if diameter > 0 else float("inf")
+
+
+def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
+    """Compute the separations and diameters that need no distances between two points.
+
+    Returns the smallest separation of each kind, and the largest diameter of each kind.
+    """
+    sizes = clusters.sizes
+    sums = np.zeros((len(sizes), len(sizes)))  # distances from the points of p to centroid q
+    for p, _, distances in clusters.distances_to(clusters.centroids):
+        sums[p] += distances.sum(axis=0)
+    separations = {
+        "centroid": _smallest(cdist(clusters.centroids, clusters.centroids)),
+        "average_to_centroids": _smallest((sums + sums.T) / np.add.outer(sizes, sizes)),
+    }
+    return separations, {"centroid": float((2.0 * np.diag(sums) / sizes).max())}
+
+
+def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
+    """Compute the smallest separation of each kind, and the largest diameter of each kind."""
+    sizes, starts = clusters.sizes, clusters.starts
+    shape = len(sizes), len(sizes)
+    # entry (p, q) is over distances from points of p to points of q; nearest is max_i min_j
+    low = np.full(shape, np.inf)
+    high = np.zeros(shape)
+    total = np.zeros(shape)
+    nearest = np.zeros(shape)
+    for p, _, distances in clusters.distances_to(clusters.points):
+        # a row for every point of the block, a column for every cluster q
+        closest = np.minimum.reduceat(distances, starts, axis=1)
+        farthest = np.maximum.reduceat(distances, starts, axis=1)
+        sums = np.add.reduceat(distances, starts, axis=1)
+        low[p] = np.minimum(low[p], closest.min(axis=0))
+        nearest[p] = np.maximum(nearest[p], closest.max(axis=0))
+        high[p] = np.maximum(high[p], farthest.max(axis=0))
+        total[p] += sums.sum(axis=0)
+    separations, diameters = _by_centroids(clusters)
+    separations |= {
+        "single": _smallest(low),
+        "complete": _smallest(high),
+        "average": _smallest(total / np.multiply.outer(sizes, sizes)),
+        "hausdorff": _smallest(np.maximum(nearest, nearest.T)),
+    }
+    pairs = np.maximum(sizes * (sizes - 1), 1)
+    diameters |= {"complete": np.diag(high).max(), "average": (np.diag(total) / pairs).max()}
+    return separations, diameters
+
+
+def _smallest(values: NDArray) -> float:
+    """Return the smallest off-diagonal entry of a square matrix."""
+    off = values.copy()
+    np.fill_diagonal(off, np.inf)
+    return float(off.min())
