@@ -53,19 +53,15 @@ class Extractor(Protocol):
     @property
     def rate(self) -> float:
         """Rows per second."""
-        ...
 
     def extract(self, path: PathLike, /) -> NDArray[np.float64]:
         """Compute the features of one file, (T, P)."""
-        ...
 
     def get_feature_names_out(self) -> NDArray:
         """Return the names of the P columns."""
-        ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters. The file and the parameters determine the features."""
-        ...
 
 
 def load_recordings(

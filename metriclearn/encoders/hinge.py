@@ -159,14 +159,10 @@ class NamedProducts(InnerProducts):
         return NamedLoss(self.name_loss)
 
 
-def _has_all_pairs(similarity: Any) -> bool:
-    """Return whether ``similarity`` is None or a GaussianSimilarity of all pairs of nodes."""
-    if similarity is None:
-        return True
-    return isinstance(similarity, GaussianSimilarity) and similarity.neighborhood is None
-
-
-_ALL_PAIRS = Needs("{a} {name} such as GaussianSimilarity() of all pairs or None", _has_all_pairs)
+_ALL_PAIRS = Needs(
+    "{a} {name} such as GaussianSimilarity() of all pairs or None",
+    lambda one: one is None or (isinstance(one, GaussianSimilarity) and one.neighborhood is None),
+)
 
 
 class GaussianSimilarities:

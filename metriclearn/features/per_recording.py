@@ -21,11 +21,9 @@ class Descriptor(Protocol):
 
     def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
         """Compute descriptors, one row per picture or window."""
-        ...
 
     def get_feature_names_out(self) -> NDArray:
         """Return the names of the P columns."""
-        ...
 
 
 class RecordingTransformer(StatelessTransformer, ABC):

@@ -113,8 +113,16 @@ def _matched(table: ContingencyTable) -> int:
         return int(chain_matching(table.rows, table.columns, table.counts))
     if len(table.row_sizes) * len(table.column_sizes) <= _DENSE_CELLS:
         return _matched_densely(table.to_array())
-    # clusters linked by overlaps are matched separately from the rest
-    counts, rows, columns, starts = _by_component(table)
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    # clusters linked by overlaps, a component of their graph, are matched separately from the rest
+    n_rows, n_nodes = len(table.row_sizes), len(table.row_sizes) + len(table.column_sizes)
+    links = coo_array((table.counts, (table.rows, table.columns + n_rows)), shape=(n_nodes,) * 2)
+    component = connected_components(links, directed=False)[1][table.rows]
+    order = np.argsort(component, kind="stable")
+    starts = np.flatnonzero(np.diff(component[order], prepend=-1))
+    counts, rows, columns = table.counts[order], table.rows[order], table.columns[order]
     # if all cells of a component share a row or a column, only the largest cell can be matched
     lone = np.minimum(_spread(rows, starts), _spread(columns, starts)) == 0
     total = int(np.maximum.reduceat(counts, starts)[lone].sum())
@@ -136,24 +144,6 @@ def assignment(table: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
 
 def _matched_densely(table: NDArray[np.int64]) -> int:
     return int(table[assignment(table)].sum())
-
-
-def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Sort the cells by connected component of the graph that links overlapping clusters.
-
-    Returns the counts, the rows and the columns of the sorted cells, and the index of the first
-    cell of each component.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n_rows = len(table.row_sizes)
-    n_nodes = n_rows + len(table.column_sizes)
-    links = coo_array((table.counts, (table.rows, table.columns + n_rows)), shape=(n_nodes,) * 2)
-    component = connected_components(links, directed=False)[1][table.rows]
-    order = np.argsort(component, kind="stable")
-    starts = np.flatnonzero(np.diff(component[order], prepend=-1))
-    return table.counts[order], table.rows[order], table.columns[order], starts
 
 
 def _spread(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:

@@ -147,14 +147,12 @@ def fit(
     running.writable(out)  # before anything is learned
     given = Options(features, rate, segments, gap, label, time, ignore, likelihood)
     given = given._replace(fill=fill, duplicates=duplicates, annotator=annotator)
-    read = opened(folder, given._replace(unknown=unknown, cache=cache))
-    data = read.data
+    data, options = opened(folder, given._replace(unknown=unknown, cache=cache))
     if groups is not None:
         data = replace(data, groups=datasets.read_groups(groups, data.names))
     whitened = {"whitened": [metriclearn.WhitenedMetricLearner(retune=True)]}
-    options: Any = {"rate": read.rate, "time": read.time, "tolerance": tolerance}
-    options |= {"extractor": read.extractor, "view": read.view}
-    model = metriclearn.Segmenter(whitened if quick else None, **options).fit(data)
+    members = whitened if quick else None
+    model = metriclearn.Segmenter(members, tolerance=tolerance, **options).fit(data)
     model.save(out)
     _print(model.summary())
     print(f"Model: {out}")

@@ -39,31 +39,12 @@ class Options(NamedTuple):
     cache: Path | None = None
 
 
-class Opened(NamedTuple):
-    """What a folder holds.
+def opened(folder: Path, given: Options) -> tuple[datasets.LabeledSequences, dict[str, Any]]:
+    """Read a folder of recordings or tables with labels. Settings of the label page count, too.
 
-    Attributes
-    ----------
-    data : LabeledSequences
-    extractor : extractor or None
-        Computes the features of recordings. None for tables.
-    rate : float or None
-        Rows per second.
-    time : str or None
-        The column of times.
-    view : view or None
-        Leaves out rows with missing values.
+    The second result has parameters of a Segmenter: the extractor of recordings, the rows per
+    second and the column of times of tables, and a view that leaves out rows with missing values.
     """
-
-    data: datasets.LabeledSequences
-    extractor: Any
-    rate: float | None
-    time: str | None
-    view: Any
-
-
-def opened(folder: Path, given: Options) -> Opened:
-    """Read a folder of recordings or tables with labels. Settings of the label page count, too."""
     page = page_settings(folder, given.segments, given.features)
     time, rate = given.time, given.rate
     if rate is None and time in (None, page.time):
@@ -99,7 +80,7 @@ def opened(folder: Path, given: Options) -> Opened:
     if gaps.any():
         note(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)))
         view = metriclearn.views.LeaveOut()
-    return Opened(data, extractor, rate, used, view)
+    return data, {"extractor": extractor, "rate": rate, "time": used, "view": view}
 
 
 def _in_seconds(

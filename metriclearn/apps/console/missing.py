@@ -100,26 +100,16 @@ def segments_of_table(
         times = datasets.file_times(path, time, rate, duplicates)
         X, rate = times.distinct(X), times.rate if len(times.seconds) > 1 else rate
     X = filled(X, rows_in(fill, rate))
-    return tolerant(segmenter, repr(str(path)), X).segments(X, times)
-
-
-def tolerant(segmenter: Any, who: str, X: NDArray[np.float64]) -> Any:
-    """Return a segmenter that takes the missing values of X. It leaves such rows out, with a note.
-
-    Raises
-    ------
-    ValueError
-        If every row has a missing value.
-    """
     gaps = np.isnan(X).any(axis=1)
-    if not gaps.any() or isinstance(segmenter.view_, metriclearn.views.Fill):
-        return segmenter
-    if gaps.all():
-        raise ValueError(f"{who} needs a row without a missing value, but has none; {_REMEDY}.")
-    note(left_out(who, int(gaps.sum()), len(X)))
-    if segmenter.view_ is not None:
-        return segmenter
-    return segmenter.behind(metriclearn.views.LeaveOut().fit([X]))
+    if gaps.any() and not isinstance(segmenter.view_, metriclearn.views.Fill):
+        if gaps.all():
+            raise ValueError(
+                f"{str(path)!r} needs a row without a missing value, but has none; {_REMEDY}."
+            )
+        note(left_out(repr(str(path)), int(gaps.sum()), len(X)))
+        if segmenter.view_ is None:
+            segmenter = segmenter.behind(metriclearn.views.LeaveOut().fit([X]))
+    return segmenter.segments(X, times)
 
 
 def left_out(who: str, count: int, total: int) -> str:

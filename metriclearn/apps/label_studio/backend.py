@@ -108,7 +108,9 @@ class Backend:
                 f"{str(folder)!r} is not a folder; pass the folder of the files."
             )
         self.state = Path(state) if state is not None else self.folder / ".label_studio"
-        self.learner = _quick() if learner is None else learner
+        options: Any = {"solver": BundleDual(tolerance=1e-2), "retune": True, "verbose": False}
+        quick = ChangePointMetricLearner(view=Windows(), **options)
+        self.learner = quick if learner is None else learner
 
     def fit(self, event: str, data: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Save the annotation of an event, and learn again from all annotations of the project.
@@ -318,13 +320,6 @@ def _labels(
         labels[first:stop] = label
         reached, before = stop, label
     return labels, np.array(starts, dtype=np.int64)
-
-
-def _quick() -> ChangePointMetricLearner:
-    """Return a learner of levels and of how much a signal moves, at several scales."""
-    return ChangePointMetricLearner(
-        view=Windows(), solver=BundleDual(tolerance=1e-2), retune=True, verbose=False
-    )
 
 
 def _predicted(one: Task, model: Segmenter, interface: Interface) -> dict[str, Any]:

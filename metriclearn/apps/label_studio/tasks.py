@@ -77,10 +77,9 @@ class Interface:
         except ElementTree.ParseError as error:
             raise ValueError(f"The labeling configuration is not XML ({error}); copy it.") from None
         for one in tags:
+            kind, name = _OBJECTS.get(one.tag), one.get("name")
             for control in tags:
-                if _OBJECTS.get(one.tag) == control.tag and control.get("toName") == one.get(
-                    "name"
-                ):
+                if control.tag == kind and control.get("toName") == name:
                     labels = tuple(str(label.get("value")) for label in control.iter("Label"))
                     return cls(
                         str(control.get("name")),
@@ -354,15 +353,10 @@ def regions_of(
             **({"channel": 0} if interface.is_sound else {"instant": is_instant}),
             kind: [label or interface.labels[0]],
         }
-        region: dict[str, Any] = {
-            "id": f"segment{i + 1}",
-            "from_name": interface.from_name,
-            "type": kind,
-        }
-        region |= {"to_name": interface.to_name, "value": value, "origin": "manual"}
-        if scores is not None:
-            region |= {"score": float(scores[i + is_instant]), "origin": "prediction"}
-        regions.append(region)
+        region: dict[str, Any] = {"id": f"segment{i + 1}", "type": kind, "value": value}
+        region |= {"from_name": interface.from_name, "to_name": interface.to_name}
+        score = {} if scores is None else {"score": float(scores[i + is_instant])}
+        regions.append({**region, "origin": "prediction" if score else "manual", **score})
     return regions
 
 
@@ -466,13 +460,16 @@ def _regions(
 ) -> Iterator[tuple[Any, Any, str]]:
     """Yield the start, the end and the label of every result that has times."""
     seen, channels = set(), set()
+
+    def of_another(one: Mapping[str, Any], key: str) -> bool:
+        wanted = getattr(interface, key, None)
+        return wanted is not None and one.get(key, wanted) != wanted
+
     for one in results:
         value = one.get("value") if isinstance(one, Mapping) else None
         if not isinstance(value, Mapping) or str(one.get("type")).lower() not in _KINDS:
             continue  # a relation, a choice, a text
-        if "text" in value or (
-            interface and one.get("to_name", interface.to_name) != interface.to_name
-        ):
+        if "text" in value or of_another(one, "to_name"):
             continue  # words of a text have starts and ends, too
         if channel is not None and value.get("channel", channel) != channel:
             continue
@@ -487,11 +484,7 @@ def _regions(
             raise ValueError(
                 f"{where} has a region with the labels {labels!r}; keep one of them, in a list."
             )
-        if (
-            interface
-            and one.get("from_name", interface.from_name) != interface.from_name
-            and labels
-        ):
+        if labels and of_another(one, "from_name"):
             continue
         if labels:
             seen.add(str(one.get("from_name")))

@@ -95,11 +95,9 @@ class Group(Protocol):
     @property
     def names(self) -> list[str]:
         """One name per feature, with its unit."""
-        ...
 
     def __call__(self, picture: Picture) -> NDArray:
         """Compute the features of the nodes, (S, p)."""
-        ...
 
 
 class Color(ComponentParameters):
