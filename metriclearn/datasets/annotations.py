@@ -74,18 +74,16 @@ def read_segments(path: PathLike, annotator: str | None = None) -> dict[str, lis
             f"{name!r} needs columns {columns} (label is optional) and at least one row, but lacks "
             f"{missing or 'rows'}; its columns are {header[:8]}."
         )
-    places = [header.index(column) for column in _COLUMNS if column in header]
-    filled = [row + [""] * len(header) for _, row in rows]
-    by = column_of_annotators(header)
-    people = [("" if by is None else row[by], row[places[0]]) for row in filled]
+    filled = [defaultdict(str, zip(header, row)) for _, row in rows]
+    by, decimal = column_of_annotators(header), form_of_file(path).decimal
+    people = [(cells[by] if by else "", cells["recording"]) for cells in filled]
     used = of_annotator(path, people, annotator)
-    rows, filled = [rows[i] for i in used], [filled[i] for i in used]
-    table = [[*(row[place] for place in places), ""][:4] for row in filled]
-    labeled, tables = any(label for *_, label in table), defaultdict(list)
+    labeled, tables = any(filled[i]["label"] for i in used), defaultdict(list)
     spellings: dict[str, str] = {}
-    decimal = form_of_file(path).decimal
-    for (line, row), (recording, *times, label) in zip(rows, table):
-        start, end = (seconds_in(time, decimal) for time in times)
+    for i in used:
+        line, row = rows[i]
+        recording, label = filled[i]["recording"], filled[i]["label"]
+        start, end = (seconds_in(filled[i][time], decimal) for time in ("start", "end"))
         known = recording and (label or not labeled) and len(row) <= len(header)
         if not known or not 0 <= start < end < np.inf:
             raise ValueError(
@@ -96,10 +94,9 @@ def read_segments(path: PathLike, annotator: str | None = None) -> dict[str, lis
     return disjoint(path, dict(tables))
 
 
-def column_of_annotators(header: Sequence[str]) -> int | None:
-    """Return the place of the column that tells who labeled a segment, if there is one."""
-    lower = [name.lower() for name in header]
-    return next((lower.index(name) for name in _ANNOTATORS if name in lower), None)
+def column_of_annotators(header: Sequence[str]) -> str | None:
+    """Return the name of the column that tells who labeled a segment, if there is one."""
+    return next((name for one in _ANNOTATORS for name in header if name.lower() == one), None)
 
 
 def of_annotator(

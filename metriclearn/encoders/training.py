@@ -203,12 +203,9 @@ class Training:
         settings = self.settings
         words = [repr(getattr(truth, "constraints", "")) for _, truth in self.data]
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
-        words += [
-            repr(self.network),
-            repr(self.head),
-            repr((self.seed, len(self.held), vars(self.loss.forms))),
-            *(repr(getattr(settings, name)) for name in names),
-        ]
+        others = (self.seed, len(self.held), vars(self.loss.forms))
+        given = [self.network, self.head, others, *(getattr(settings, name) for name in names)]
+        words += map(repr, given)
         arrays = [
             np.ascontiguousarray(part)
             for X, truth in self.data

@@ -75,12 +75,10 @@ def plot_margins(
     curve = real_array(who, "gains", gains, 1, allow=("infinite",))
     bands = real_array(who, "intervals", intervals, None, allow=("empty",))
     bands = bands if bands.size else np.zeros((0, 2))
-    if bands.ndim != 2 or bands.shape[1] != 2:
-        raise ValueError(f"{who} needs intervals of shape (K-1, 2), got {bands.shape}.")
-    if len(curve) != ends[-1] or not len(shares) == len(bands) == len(ends) - 1:
+    if len(curve) != ends[-1] or (len(shares), 2) != bands.shape or len(bands) != len(ends) - 1:
         raise ValueError(
-            f"plot_margins needs {ends[-1]} gains and {len(ends) - 1} confidences and intervals, "
-            f"got {len(curve)}, {len(shares)} and {len(bands)}."
+            f"{who} needs {ends[-1]} gains and {len(ends) - 1} confidences and intervals, each of "
+            f"two rows, got {len(curve)}, {len(shares)} and an array of shape {bands.shape}."
         )
     message = f"{len(shares)} change-points"
     if len(shares):

@@ -78,14 +78,11 @@ def plot_elbow(
     penalties, Journal of Computational and Graphical Statistics 26, 2017.
     """
     who = "plot_elbow"
-    numbers, cost, intervals = draw.aligned(
-        who,
-        numbers=real_array(who, "n_segments", n_segments, 1).astype(np.int64),
-        costs=real_array(who, "costs", costs, 1),
-        penalties=None
-        if penalties is None
-        else real_array(who, "penalties", penalties, allow=("infinite",)),
-    )
+    numbers = real_array(who, "n_segments", n_segments, 1).astype(np.int64)
+    cost = real_array(who, "costs", costs, 1)
+    if penalties is not None:
+        penalties = real_array(who, "penalties", penalties, allow=("infinite",))
+    numbers, cost, intervals = draw.aligned(who, numbers=numbers, costs=cost, penalties=penalties)
     if intervals is not None and (
         intervals.shape[1:] != (2,) or not np.all(intervals[:, 0] <= intervals[:, 1])
     ):
@@ -295,12 +292,9 @@ def plot_regularization_path(
     if validation_loss is not None:
         losses = np.atleast_1d(real_array(who, "validation_loss", validation_loss, None))
         losses = losses.reshape(len(losses), -1)
-    strength, path, losses = draw.aligned(
-        who,
-        strengths=real_array(who, "strengths", strengths, 1),
-        rows=real_array(who, "weights", weights, 2),
-        losses=losses,
-    )
+    strength = real_array(who, "strengths", strengths, 1)
+    path = real_array(who, "weights", weights, 2)
+    strength, path, losses = draw.aligned(who, strengths=strength, rows=path, losses=losses)
     if strength[0] < 0 or np.any(np.diff(strength) == 0):
         raise ValueError(f"{who} needs distinct strengths of zero or more, got {strength}.")
     names = draw.named(who, feature_names, path.shape[1])

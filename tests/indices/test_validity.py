@@ -10,7 +10,7 @@ import sklearn.metrics as peer
 from scipy.spatial.distance import cdist, pdist
 
 import metriclearn.indices as indices
-from metriclearn.indices import dunn
+from metriclearn.indices import validity
 
 KINDS = ("original", "simplified", "alternative", "hybrid")
 
@@ -90,8 +90,8 @@ def literal_dunn(X: np.ndarray, labels: np.ndarray) -> dict[tuple[str, str], flo
     for group, mean in zip(groups, means):
         within = pdist(group) if len(group) > 1 else np.zeros(1)
         diameters.append([within.max(), within.mean(), 2 * cdist(group, mean).mean()])
-    least = dict(zip(dunn.SEPARATIONS, np.min(separations, axis=0)))
-    most = dict(zip(dunn.DIAMETERS, np.max(diameters, axis=0)))
+    least = dict(zip(validity.SEPARATIONS, np.min(separations, axis=0)))
+    most = dict(zip(validity.DIAMETERS, np.max(diameters, axis=0)))
     return {(s, d): least[s] / most[d] for s in least for d in most}
 
 

@@ -124,10 +124,8 @@ def live_segments(
             model = model.behind(None)
         chunks = known.of(chunks)
     Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", model)
-    stream, at = (
-        model.stream(max_delay),
-        at or RowClock(getattr(model, "rows_per_second", 1.0)).at,
-    )
+    stream = model.stream(max_delay)
+    at = at or RowClock(getattr(model, "rows_per_second", 1.0)).at
     row_names, start, begin = getattr(model, "row_names_", None), 0, 0.0
     recent: list[NDArray] = []  # scores of labels since the start of the segment
     waiting: Segment | None = None

@@ -101,7 +101,7 @@ def read_raven(
         if any(map(str.strip, line))
     ]
     by = column_of_annotators(header)
-    people = [("" if by is None else row[header[by]], name) for _, row in rows]
+    people = [(row[by] if by else "", name) for _, row in rows]
     rows = [rows[i] for i in of_annotator(path, people, annotator)]
     if len(files := sorted({row["Begin File"] for _, row in rows})) > 1:
         raise ValueError(
@@ -206,16 +206,18 @@ class _Event(NamedTuple):
 
 
 def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_Event]:
-    header, rows = text_rows(path, "a table of events")
-    by, place = column_of_annotators(header), header.index("observation id")
-    people = [(row[by] if by is not None and by < len(row) else "", row[place]) for _, row in rows]
+    header, lines = text_rows(path, "a table of events")
+    by, rows = (
+        column_of_annotators(header),
+        [(i, defaultdict(str, zip(header, r))) for i, r in lines],
+    )
+    people = [(cells[by] if by else "", cells["observation id"]) for _, cells in rows]
     rows = [rows[i] for i in of_annotator(path, people, annotator)]
     wanted, is_paired = text(label or "Behavior").lower(), "start (s)" in header
     first, last = ("start (s)", "stop (s)") if is_paired else ("time", "time")
     coded = "status" if "status" in header else "behavior type"  # of versions before 8
     _check_columns(path, header, (first, last, *([] if is_paired else [coded])), wanted)
-    for line, row in rows:
-        cells = defaultdict(str, zip(header, row))
+    for line, cells in rows:
         key = cells["observation id"], cells["subject"], cells["behavior"]
         kind, start = cells[coded].upper(), seconds_in(cells[first])
         stop = start if kind == "POINT" else seconds_in(cells[last])

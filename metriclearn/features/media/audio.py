@@ -123,13 +123,10 @@ class AudioFeatures(RecordingTransformer):
         described = np.hstack([self._describe(part) for part in self._stretches(blocks)])
         # as librosa.feature.delta: a local polynomial of the order of the derivative
         options = {"axis": 1, "mode": "nearest"}
-        frames = np.vstack(
-            [described]
-            + [
-                savgol_filter(described, _DELTA_WIDTH, order, deriv=order, **options)
-                for order in range(1, self.deltas + 1)
-            ]
-        )
+        parts = [described]
+        for order in range(1, self.deltas + 1):
+            parts.append(savgol_filter(described, _DELTA_WIDTH, order, deriv=order, **options))
+        frames = np.vstack(parts)
         centers = np.arange(frames.shape[1]) * self.hop / self.sampling_rate
         rows = np.floor(centers * self.rate + 1e-9).astype(np.int64)
         starts = np.flatnonzero(np.diff(rows, prepend=-1))

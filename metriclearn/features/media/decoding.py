@@ -135,35 +135,20 @@ def duration(path: PathLike) -> float:
 
 
 def _existing(path: PathLike) -> Path:
-    checked = Path(path)
-    if not checked.is_file():
-        raise FileNotFoundError(f"{os.fspath(path)!r} is not an existing file; check the name.")
-    if checked.stat().st_size == 0:
-        raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
-    _refuse_header(checked)
-    return checked
-
-
-def _errors_of_av() -> tuple[type[Exception], ...]:
-    """Return the base of PyAV's errors, if PyAV is installed."""
-    with suppress(ImportError):
-        from av.error import FFmpegError
-
-        return (FFmpegError,)
-    return ()
-
-
-def _refuse_header(path: Path) -> None:
     """Refuse a Wave or AIFF file that is shorter than its header says, or no sound by its header.
 
     libsndfile would read a short file without an error, and resample a few samples to gigabytes.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    checked = Path(path)
+    if not checked.is_file():
+        raise FileNotFoundError(f"{os.fspath(path)!r} is not an existing file; check the name.")
+    if not (size := checked.stat().st_size):
+        raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
+    with checked.open("rb") as file:
         start = file.read(12)
         order: Any = {b"RIFF": "little", b"RIFX": "big", b"FORM": "big"}.get(start[:4])
         if order is None or start[8:] not in (b"WAVE", b"AIFF", b"AIFC"):
-            return
+            return checked
         while len(chunk := file.read(8)) == 8:
             written, here = int.from_bytes(chunk[4:], order), size - file.tell()
             if chunk[:4] == b"fmt ":
@@ -184,8 +169,18 @@ def _refuse_header(path: Path) -> None:
                         f"{os.fspath(path)!r} is truncated to {here} of {written} bytes of sound; "
                         "copy it again."
                     )
-                return
+                return checked
             file.seek(written + written % 2, os.SEEK_CUR)
+    return checked
+
+
+def _errors_of_av() -> tuple[type[Exception], ...]:
+    """Return the base of PyAV's errors, if PyAV is installed."""
+    with suppress(ImportError):
+        from av.error import FFmpegError
+
+        return (FFmpegError,)
+    return ()
 
 
 def _soundfile_blocks(

@@ -100,6 +100,9 @@ class Group(Protocol):
         """Compute the features of the nodes, (S, p)."""
 
 
+Scales = Annotated[Sequence[float], Each(Real(), "a list of {name} of pixels", least=1)]
+
+
 class Color(ComponentParameters):
     """Mean CIE Lab color: L from 0 to 100, a and b about ±100."""
 
@@ -140,10 +143,7 @@ class GradientEnergy(ComponentParameters):
         Standard deviations of the Gaussian derivative, in pixels.
     """
 
-    scales: Annotated[Sequence[float], Each(Real(), "a list of {name} of pixels", least=1)] = (
-        1.0,
-        2.0,
-    )
+    scales: Scales = (1.0, 2.0)
 
     @property
     def names(self) -> list[str]:
