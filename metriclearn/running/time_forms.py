@@ -115,14 +115,20 @@ def _of_day(hour: int, half: str | None) -> int | None:
     return hour % 12 + 12 * (half[0] in "pP") if 1 <= hour <= 12 else None
 
 
-def _stamp(order: str, zoned: bool, text: str) -> int | None:
-    """Read a time stamp, as nanoseconds since 1970."""
+def _stamp(first: str, zone: str, text: str) -> int | None:
+    """Read a time stamp, as nanoseconds since 1970.
+
+    The first part is the day, the month, the last two digits of the year, or else the whole year.
+    """
+    if first == "year":
+        text = f"20{text}" if re.match(r"\d\d([-/.])\d\d?\1\d\d(?!\d)", text) else ""
     found = _STAMP.fullmatch(text)
-    if not found or bool(found[14]) != zoned or (found[1] is not None) != (order == "year"):
+    is_by_year = first not in ("day", "month")
+    if not found or bool(found[14]) != bool(zone) or (found[1] is not None) != is_by_year:
         return None
     year, month, day = found[1], found[3], found[4]
     if year is None:
-        day, month = (found[5], found[7]) if order == "day" else (found[7], found[5])
+        day, month = (found[5], found[7]) if first == "day" else (found[7], found[5])
         year = found[8] if len(found[8]) == 4 else f"20{found[8]}"
     hour = _of_day(int(found[9] or 0), found[13])
     minute, second = int(found[10] or 0), int(found[11] or 0)
@@ -134,12 +140,6 @@ def _stamp(order: str, zoned: bool, text: str) -> int | None:
         return None
     seconds = days * 86_400 + hour * 3600 + minute * 60 + second - _offset(found[14] or "Z")
     return seconds * _NS + _fraction(found[12])
-
-
-def _short_year(zoned: bool, text: str) -> int | None:
-    """Read a time stamp that begins with the last two digits of its year."""
-    is_short = re.match(r"\d\d([-/.])\d\d?\1\d\d(?!\d)", text)
-    return _stamp("year", zoned, f"20{text}") if is_short else None
 
 
 def _offset(zone: str) -> int:
@@ -200,16 +200,12 @@ def duration_of(text: str) -> int | None:
 FORMS = (  # of equally even forms the first one counts
     numbers(),
     *(
-        Form(f"time stamps{order}{zone}", partial(_stamp, key, bool(zone)))
-        for order, key in (
-            ("", "year"),
-            (" with the day first", "day"),
-            (" with the month first", "month"),
+        Form(
+            f"time stamps{order and f' with the {order} first'}{zone}", partial(_stamp, order, zone)
         )
+        for order in ("", "day", "month", "year")
         for zone in ("", " with zones")
     ),
-    Form("time stamps with the year first", partial(_short_year, False)),
-    Form("time stamps with the year first with zones", partial(_short_year, True)),
     Form("hours:minutes:seconds", _time, turn=_DAY),
     Form("hours:minutes", partial(_two_parts, _HOUR), turn=_DAY),
     Form("minutes:seconds", partial(_two_parts, 60 * _NS), turn=_HOUR),
