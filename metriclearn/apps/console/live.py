@@ -14,19 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import metriclearn
+from metriclearn import running
 from metriclearn.apps.console.missing import KnownRows, filled_stream, rows_in
 from metriclearn.datasets import Segment, cell_number, check_distinct, stream_rows
-from metriclearn.running import (
-    Of,
-    counted,
-    mean_rows,
-    note,
-    quieten,
-    text,
-    tick,
-    timed_rows,
-    without_times,
-)
 
 _INPUT = "the standard input"
 _FRAMES = 16  # more frames than the deltas of a frame depend on
@@ -61,7 +51,7 @@ def json_lines(
     ValueError
         If the model was not trained on input of this kind.
     """
-    quieten()  # the segments tell of the progress
+    running.quieten()  # the segments tell of the progress
     extractor = getattr(model, "extractor", None)
     needed = getattr(extractor, "sampling_rate", None)
     if extractor is not None and not hasattr(extractor, "extract_signal"):
@@ -123,7 +113,7 @@ def live_segments(
         if isinstance(model.view_, metriclearn.views.Fill | metriclearn.views.LeaveOut):
             model = model.behind(None)
         chunks = known.of(chunks)
-    Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", model)
+    running.Of("stream", "ChangePointMetricLearner()").check("live_segments", "model", model)
     stream = model.stream(max_delay)
     at = at or RowClock(getattr(model, "rows_per_second", 1.0)).at
     row_names, start, begin = getattr(model, "row_names_", None), 0, 0.0
@@ -199,24 +189,24 @@ class RowClock:
         may_repeat = self.duplicates is not None
         remedy = "drop one of them, or pass --duplicates mean or --duplicates first"
         lines = chain([first], given)
-        times, rows = timed_rows(_INPUT, lines, str(self.time), may_repeat, remedy)
+        times, rows = running.timed_rows(_INPUT, lines, str(self.time), may_repeat, remedy)
         rate = times.rate if len(times.seconds) > 1 else self.rate
         is_even = times.matches(self.rate)
         for _, same in groupby(
             self._distinct(rows) if may_repeat else rows,
-            lambda row: row[0] if is_even else tick(row[0], self.rate),
+            lambda row: row[0] if is_even else running.tick(row[0], self.rate),
         ):
             seconds, together = zip(*same)
             self._begins.append(seconds[0])
             self._end = seconds[-1] + 1 / rate
-            yield mean_rows(np.vstack(together), np.zeros(1, dtype=np.intp))
+            yield running.mean_rows(np.vstack(together), np.zeros(1, dtype=np.intp))
 
     def _distinct(self, rows: Iterable[tuple[float, NDArray]]) -> Iterator[tuple[float, NDArray]]:
         """Yield one row for each time."""
         for seconds, same in groupby(rows, itemgetter(0)):
             together = np.vstack([row for _, row in same])
             count = len(together) if self.duplicates == "mean" else 1
-            yield seconds, mean_rows(together[:count], np.zeros(1, dtype=np.intp))
+            yield seconds, running.mean_rows(together[:count], np.zeros(1, dtype=np.intp))
 
 
 def table_rows(
@@ -241,7 +231,7 @@ def table_rows(
     if is_header := None in map(cell_number, cells):
         check_distinct(_INPUT, cells)
         cells = [cell or f"Unnamed: {i}" for i, cell in enumerate(cells)]  # as pandas reads them
-        cells, names = list(map(text, cells)), list(map(text, names))
+        cells, names = list(map(running.text, cells)), list(map(running.text, names))
         if lacking := [name for name in names if name not in cells]:
             raise ValueError(
                 f"{_INPUT} needs the column {lacking[0]!r}, got {cells[:5]}; pass the "
@@ -251,12 +241,13 @@ def table_rows(
     elif len(cells) != len(names):
         raise ValueError(
             f"{_INPUT} needs {len(names)} columns, or names of columns in its first line, got "
-            f"{counted(len(cells), 'number')} in that line; pass the features of the training."
+            f"{running.counted(len(cells), 'number')} in that line; pass the features of the "
+            "training."
         )
     forms = cells if is_header else []
-    place = forms.index(text(time)) if text(time) in forms else None
+    place = forms.index(running.text(time)) if running.text(time) in forms else None
     if time is not None and place is None:
-        note(without_times(_INPUT, time, clock.rate))  # type: ignore[union-attr]
+        running.note(running.without_times(_INPUT, time, clock.rate))  # type: ignore[union-attr]
     given = given if is_header else chain([first], given)
     rows = _numbers(given, columns, place, len(cells))
     if clock is None or place is None:

@@ -17,18 +17,9 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from metriclearn import running
 from metriclearn.datasets import Segment, disjoint, read_text_table
-from metriclearn.running import (
-    Form,
-    Positive,
-    Times,
-    counted,
-    formatted,
-    needs,
-    note,
-    numbers,
-    read_times,
-)
+from metriclearn.running import Positive, needs, note
 
 PathLike = str | os.PathLike[str]
 _OBJECTS = {"TimeSeries": "TimeSeriesLabels", "Audio": "Labels", "AudioPlus": "Labels"}
@@ -112,28 +103,28 @@ class Clock(NamedTuple):
         The times of the rows, if the table has a column of times.
     """
 
-    form: Form = numbers()
+    form: running.Form = running.numbers()
     origin: float = 0
     length: float | None = None
-    times: Times | None = None
+    times: running.Times | None = None
 
     @classmethod
     def of(cls, interface: Interface, table: pd.DataFrame | None, rate: float, name: str) -> Self:
         """Make the clock for the times of a time series: values of a column, or row numbers."""
         given, column = interface.time_format, interface.time_column
         if column is None:
-            return cls(numbers(rate), length=None if table is None else len(table) / rate)
-        form = numbers(_UNIX[given]) if given in _UNIX else None
+            return cls(running.numbers(rate), length=None if table is None else len(table) / rate)
+        form = running.numbers(_UNIX[given]) if given in _UNIX else None
         if given and form is None:
-            form = formatted(given.replace("%L", "%f").replace("%Z", "%z"))
+            form = running.formatted(given.replace("%L", "%f").replace("%Z", "%z"))
         if table is None:
-            return cls(form or numbers())
+            return cls(form or running.numbers())
         if column not in table.columns:
             raise ValueError(
                 f"The table needs the time column {column!r} of the labeling configuration, got "
                 f"{list(table.columns)[:8]}."
             )
-        times = read_times(repr(name), table[column], column, form, first_row=1)
+        times = running.read_times(repr(name), table[column], column, form, first_row=1)
         return cls(times.form, times.origin, float(times.at(len(table))), times)
 
     def seconds(self, time: Any, where: str) -> float:
@@ -332,7 +323,7 @@ def regions_of(
     if wanted and (bare := [(start, end) for start, end, label in segments if not label]):
         raise ValueError(
             f"Regions need a label for every segment or for none, got none from {bare[0][0]:g} to "
-            f"{bare[0][1]:g} s; label or remove {counted(len(bare), 'segment')}."
+            f"{bare[0][1]:g} s; label or remove {running.counted(len(bare), 'segment')}."
         )
     missing = sorted(wanted - set(interface.labels))
     if missing or (not wanted and len(interface.labels) != 1):
