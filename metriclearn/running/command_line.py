@@ -192,24 +192,20 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     kind, text, *shown = get_args(parameter.annotation)
     optional = type(None) in get_args(kind)
     plain = get_args(kind)[0] if optional else kind
-    settings: dict[str, Any] = {"help": text, "type": str}
-    if get_origin(plain) is list:
-        plain, settings["nargs"] = get_args(plain)[0], "+"
+    many = {"nargs": "+"} if get_origin(plain) is list else {}
+    plain = get_args(plain)[0] if many else plain
+    settings = {"help": text, "type": {float: _positive, Path: Path}.get(plain, str), **many}
     if shown or parameter.kind is not parameter.KEYWORD_ONLY:
         settings["metavar"] = shown[0] if shown else name.upper()
     if plain is bool:
         return f"--{name}", {"help": text, "action": "store_true"}
-    if plain is float:
-        settings["type"] = _positive
-    elif plain is Path:
-        settings["type"] = Path
-    elif get_origin(plain) is Literal:
+    if get_origin(plain) is Literal:
         settings["choices"] = get_args(plain)
     if parameter.kind is not parameter.KEYWORD_ONLY:
         return name, settings
-    if parameter.default is parameter.empty:
-        return f"--{name}", {**settings, "required": True}
-    return f"--{name}", {**settings, "default": parameter.default}
+    default = parameter.default
+    needed = {"required": True} if default is parameter.empty else {"default": default}
+    return f"--{name}", {**settings, **needed}
 
 
 def counted(count: float, noun: str) -> str:

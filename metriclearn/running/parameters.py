@@ -360,10 +360,8 @@ class OneOf(Needs):
         rows = [option for option in options if isinstance(option, Needs)]
 
         def accepts(value: Any) -> bool:
-            accepted = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
-            for row in rows:
-                accepted = accepted or row.accepts(value)
-            return accepted
+            is_plain = isinstance(value, (str, bool, np.bool_, type(None)))
+            return (is_plain and value in plain) or any(row.accepts(value) for row in rows)
 
         words = [f'"{option}"' if isinstance(option, str) else str(option) for option in plain]
         words += [row.words.format(a="a", name="number") for row in rows]
