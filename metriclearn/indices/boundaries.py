@@ -276,9 +276,8 @@ def f_measure(
     pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
     # every segmentation also begins with a change-point, at 0
     marked, predicted = [{*a.tolist(), 0} for a, _, _ in pairs], [0, *pairs[0][1].tolist()]
-    every: set[int] = set()
-    for start in chain(*marked):  # one by one: set.update would order the set differently
-        every.add(start)
+    # one by one: set.update would order the set differently
+    every = {start for start in chain(*marked)}
     precision = _detected(every, predicted, margin) / len(predicted)
     shares = [_detected(one, predicted, margin) / len(one) for one in marked]
     recall = math.fsum(shares) / len(shares)

@@ -441,10 +441,7 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
 
 def _print(lines: Mapping[str, str]) -> None:
     for title, text in lines.items():
-        first, *more = text.split("\n")
-        print(f"{title + ':':21} {first}")
-        for line in more:
-            print(f"{'':21} {line}")
+        print(f"{title + ':':21} " + text.replace("\n", "\n" + 22 * " "))
 
 
 def _truth(

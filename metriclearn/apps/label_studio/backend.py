@@ -240,29 +240,26 @@ class Backend:
         """
         name = recording_name(task, interface)
         if interface.is_sound:
-            file = datasets.recording_files(self.folder).get(name)
-            if file is None:
-                raise self._lacks(name)
+            found: Any = datasets.recording_files(self.folder).get(name)
+        else:
+            found = table_of(interface, self.folder, task, name)
+        if found is None:
+            raise FileNotFoundError(
+                f"{str(self.folder)!r} has no file {name!r} of a task; start the backend with the "
+                "folder that holds the files."
+            )
+        if interface.is_sound:
             extractor = extractor_of("audio", self.rate) if extractor is None else extractor
-            X, rate = datasets.cached_features(file, extractor), extractor.rate
+            X, rate = datasets.cached_features(found, extractor), extractor.rate
             columns = [str(column) for column in extractor.get_feature_names_out()]
             return Task(name, X, columns, (np.arange(len(X)) + 0.5) / rate, Clock(), len(X) / rate)
-        table = table_of(interface, self.folder, task, name)
-        if table is None:
-            raise self._lacks(name)
         columns = list(interface.channels)
-        if missing := sorted(set(columns) - set(map(str, table.columns))):
+        if missing := sorted(set(columns) - set(map(str, found.columns))):
             raise ValueError(f"{name!r} lacks the channels {missing[:5]} of the configuration.")
-        clock = Clock.of(interface, table, self.rate, name)
-        X = datasets.finite_values(table[columns], Path(name))
-        times = np.arange(len(table)) / self.rate if clock.times is None else clock.times.seconds
-        return Task(name, X, columns, times, clock, float(clock.length or len(table) / self.rate))
-
-    def _lacks(self, name: str) -> FileNotFoundError:
-        return FileNotFoundError(
-            f"{str(self.folder)!r} has no file {name!r} of a task; start the backend with the "
-            "folder that holds the files."
-        )
+        clock = Clock.of(interface, found, self.rate, name)
+        X = datasets.finite_values(found[columns], Path(name))
+        times = np.arange(len(found)) / self.rate if clock.times is None else clock.times.seconds
+        return Task(name, X, columns, times, clock, float(clock.length or len(found) / self.rate))
 
     def _model(self, project: str, version: int) -> Path:
         return self.state / f"project{project}.{version}.model"
