@@ -319,11 +319,8 @@ def finite_values(
         wrong[rows, column] = np.isinf(values) | (np.isnan(values) & (not missing))
         if np.isnan(numbers[:, column]).all() and not wrong[:, column].any():
             name = str(features.columns[column])
-            remedy = (
-                f"ignore it (ignore=[{name!r}], --ignore {shlex.quote(name)})"
-                if ignorable
-                else "fill it"
-            )
+            ignored = f"ignore it (ignore=[{name!r}], --ignore {shlex.quote(name)})"
+            remedy = ignored if ignorable else "fill it"
             raise ValueError(
                 f"{os.fspath(file)!r} needs a number in every column, but column {name!r} has "
                 f"none; {remedy}."

@@ -61,12 +61,8 @@ class Source:
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-SOURCES = {
-    name: Source(**entry)
-    for name, entry in tomllib.loads(
-        files(__package__).joinpath("sources.toml").read_text("utf-8")
-    ).items()
-}
+_TABLE = files(__package__).joinpath("sources.toml").read_text("utf-8")
+SOURCES = {name: Source(**entry) for name, entry in tomllib.loads(_TABLE).items()}
 
 
 def data_folder(name: str, root: PathLike | None = None) -> Path:

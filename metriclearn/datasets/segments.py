@@ -57,9 +57,7 @@ def row_labels(
     following = np.minimum(place + 1, len(segments) - 1)
     nearer = np.abs(starts[following] - middles) < np.abs(middles - ends[place])
     place = np.where(outside & nearer, following, place)
-    if gap is None:
-        return names[place]
-    return np.where(outside, np.array(gap), names[place])
+    return names[place] if gap is None else np.where(outside, np.array(gap), names[place])
 
 
 def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArray[np.int64]:
@@ -111,16 +109,12 @@ def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDAr
         (start, first, label), (last, end, _) = run[0], run[-1]
         if label != UNKNOWN:
             continue
-        sides = (
-            bool(before and _touch(before[-1], run[0])),
-            bool(after and _touch(run[-1], after[0])),
-        )
-        fills = (
-            sides[0] or (before is None and start < (first - start) / 2),
-            sides[1] or (after is None and n_rows / rate - end < (end - last) / 2),
-        )
-        if not all(fills):
-            touching += [start] * sides[0] + [end] * sides[1]
+        left = bool(before and _touch(before[-1], run[0]))
+        right = bool(after and _touch(run[-1], after[0]))
+        is_begun = left or (before is None and start < (first - start) / 2)
+        is_ended = right or (after is None and n_rows / rate - end < (end - last) / 2)
+        if not (is_begun and is_ended):
+            touching += [start] * left + [end] * right
     rows = np.searchsorted((np.arange(n_rows) + 0.5) / rate, sorted(touching))
     return np.unique(rows[(rows > 0) & (rows < n_rows)])
 

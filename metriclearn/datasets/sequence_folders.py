@@ -358,12 +358,9 @@ def _write(
             f"mixed ones in sequence {dataset.names[i]!r}; number the labels first."
         )
     if format == "npz":
-        arrays: dict[str, Any] = {
-            "X": dataset.sequences[i],
-            "y": labels,
-            "group": np.array(dataset.groups[i]),
-        }
-        np.savez_compressed(stream, **arrays, feature_names=np.array(dataset.feature_names))
+        group, columns = np.array(dataset.groups[i]), np.array(dataset.feature_names)
+        X = dataset.sequences[i]
+        np.savez_compressed(stream, X=X, y=labels, group=group, feature_names=columns)
         return
     frame = pd.DataFrame(dataset.sequences[i], columns=dataset.feature_names)
     frame[label] = labels

@@ -6,6 +6,7 @@ The package pyannote.metrics computes the measures for speech, and mir_eval thos
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -192,12 +193,8 @@ def _change_points(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
 
 
 def _video(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
-    values = {
-        f"segmental_f1@{percent}": state_sequences.segmental_f1(
-            *pair, overlap=percent / 100, ignore_label=ignore_label
-        )
-        for percent in (10, 25, 50)
-    }
+    f1 = partial(state_sequences.segmental_f1, *pair, ignore_label=ignore_label)
+    values = {f"segmental_f1@{percent}": f1(overlap=percent / 100) for percent in (10, 25, 50)}
     return values | {"edit_score": state_sequences.edit_score(*pair, ignore_label=ignore_label)}
 
 

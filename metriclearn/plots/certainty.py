@@ -83,9 +83,8 @@ def plot_margins(
     message = f"{len(shares)} change-points"
     if len(shares):
         weakest = int(np.argmin(shares))
-        message += (
-            f", the least sure one at {ends[weakest]}: {words} {draw.number(shares[weakest])}"
-        )
+        least = draw.number(shares[weakest])
+        message += f", the least sure one at {ends[weakest]}: {words} {least}"
     ax = draw.canvas(ax, (9.0, 2.8), message, title)
     below = -curve[np.isfinite(curve)]
     depth = float(np.quantile(below, 0.95)) or 1.0  # lower gains are cut off

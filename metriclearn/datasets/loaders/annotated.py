@@ -62,13 +62,9 @@ class AnnotatedProfiles(Items):
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
         """Convert the regions of one fold, or of both, to partial labels of every sequence."""
-        return [
-            PartialPartition(
-                len(X),
-                regions=[r for r, part in zip(regions, folds) if fold in (None, part)],
-            )
-            for X, regions, folds in zip(self.sequences, self.regions, self.folds)
-        ]
+        every = zip(self.sequences, self.regions, self.folds)
+        known = [(X, [r for r, k in zip(rows, ks) if fold in (None, k)]) for X, rows, ks in every]
+        return [PartialPartition(len(X), regions=regions) for X, regions in known]
 
 
 @dataclass(frozen=True, eq=False)

@@ -207,10 +207,8 @@ class _Event(NamedTuple):
 
 def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_Event]:
     header, lines = text_rows(path, "a table of events")
-    by, rows = (
-        column_of_annotators(header),
-        [(i, defaultdict(str, zip(header, r))) for i, r in lines],
-    )
+    by = column_of_annotators(header)
+    rows = [(i, defaultdict(str, zip(header, row))) for i, row in lines]
     people = [(cells[by] if by else "", cells["observation id"]) for _, cells in rows]
     rows = [rows[i] for i in of_annotator(path, people, annotator)]
     wanted, is_paired = text(label or "Behavior").lower(), "start (s)" in header
