@@ -491,14 +491,14 @@ def _read_one(path: Path, label: str | None, annotator: str | None) -> dict[str,
     endings = {form.ending.lower(): kind for kind, form in FORMATS.items() if kind != "csv"}
     endings |= {".txt": "audacity", ".wav": "wav"}
     ending = next(filter(path.name.lower().endswith, endings), "") if path.is_file() else ""
-    kind, made = endings.get(ending), (".textgrid", ".eaf", ".rttm", ".jams")  # by other programs
-    others = sorted(file for file in path.parent.glob("[!.]*") if file.suffix.lower() in made)
-    if others and not path.is_file():
-        raise FileNotFoundError(
-            f"{str(path)!r} does not exist; to use {others[0].name} and files like it, pass "
-            f"'*{others[0].suffix}' in its place (segments=…, --segments)."
-        )
-    is_table = kind is None and path.is_file()
+    kind, is_table = endings.get(ending), not ending and path.is_file()
+    beside = [] if path.is_file() else sorted(path.parent.glob("[!.]*"))
+    for other in beside:
+        if other.suffix.lower() in (".textgrid", ".eaf", ".rttm", ".jams"):  # of other programs
+            raise FileNotFoundError(
+                f"{str(path)!r} does not exist; to use {other.name} and files like it, pass "
+                f"'*{other.suffix}' in its place (segments=…, --segments)."
+            )
     of_events = is_table and is_boris(text_rows(path, "a table of segments or events")[0])
     if label and kind != "raven" and not of_events:
         raise ValueError(

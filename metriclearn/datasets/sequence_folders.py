@@ -315,8 +315,7 @@ def save_files(
         )
     header, separator = io.StringIO(), SEPARATORS.get(f".{format}")
     csv.writer(header, delimiter=separator or ",").writerow(columns)
-    read = table_form([header.getvalue()]).names
-    if separator and read != [column.strip() for column in columns]:
+    if separator and table_form([header.getvalue()]).names != [one.strip() for one in columns]:
         raise ValueError(
             f"save_files needs names of columns that can be read back, got {columns[:20]}; leave "
             "out semicolons, commas, tabs, bars and line breaks, or save npz files."

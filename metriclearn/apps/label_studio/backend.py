@@ -108,6 +108,7 @@ class Backend:
                 f"{str(folder)!r} is not a folder; pass the folder of the files."
             )
         self.state = Path(state) if state is not None else self.folder / ".label_studio"
+        # learns from levels and from how much a signal moves, at several scales
         options: Any = {"solver": BundleDual(tolerance=1e-2), "retune": True, "verbose": False}
         quick = ChangePointMetricLearner(view=Windows(), **options)
         self.learner = quick if learner is None else learner
