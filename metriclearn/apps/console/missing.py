@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -124,22 +125,18 @@ def filled_stream(
 
     Rows wait while a gap after them may still be short.
     """
-    past, waiting, run = np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)
-    for rows in chunks:
-        for row in rows:
-            if not past.size and not waiting.size:
-                past, waiting, run = (np.zeros((0, len(row))),) * 2 + (np.zeros(len(row)),)
-            waiting = np.vstack([waiting, row])
-            run = np.where(np.isnan(row), run + 1, 0)
-            is_open = (run > 0) & (run <= longest)
-            ready = len(waiting) - int(run[is_open].max(initial=0))
-            if ready > 0:
-                yield filled(np.vstack([past, waiting]), longest)[len(past) :][:ready]
-                past = np.vstack([past, waiting[:ready]])
-                past = past[-int(min(longest + 1, len(past))) :]
-                waiting = waiting[ready:]
-    if len(waiting):
-        yield filled(np.vstack([past, waiting]), longest)[len(past) :]
+    kept, done, run = np.zeros((0, 0)), 0, np.zeros(1)  # rows, and how many of them were given
+    for row in chain.from_iterable(chunks):
+        kept = np.vstack([kept.reshape(-1, len(row)), row])
+        run = np.where(np.isnan(row), run + 1, 0)
+        is_open = (run > 0) & (run <= longest)
+        ready = len(kept) - int(run[is_open].max(initial=0))
+        if ready > done:
+            yield filled(kept, longest)[done:ready]
+            first = ready - int(min(longest + 1, ready))
+            kept, done = kept[first:], ready - first
+    if len(kept) > done:
+        yield filled(kept, longest)[done:]
 
 
 class KnownRows:
