@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +144,7 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
 
     Raises
     ------
-    IndexError
+    ValueError
         If there is no segment.
 
     See Also
@@ -156,19 +157,11 @@ def covering(segments: Sequence[Segment], end: float) -> list[Segment]:
     >>> covering([(1.0, 2.0, "a"), (4.0, 5.0, "b")], 6.0)
     [(0.0, 3.0, 'a'), (3.0, 6.0, 'b')]
     """
-    covered: list[Segment] = []
-    for start, stop, label in segments:
-        if covered and covered[-1][2] == label:
-            covered[-1] = (covered[-1][0], stop, label)
-            continue
-        border = 0.0
-        if covered:
-            first, last, before = covered[-1]
-            border = start if last > start else (last + start) / 2
-            covered[-1] = (first, border, before)
-        covered.append((border, stop, label))
-    first, _, label = covered[-1]
-    return [*covered[:-1], (first, end, label)]
+    runs = [list(same) for _, same in groupby(segments, key=itemgetter(2))]
+    starts, stops = [run[0][0] for run in runs[1:]], [run[-1][1] for run in runs]
+    borders = [a if b > a else (a + b) / 2 for a, b in zip(starts, stops)]
+    names = [run[0][2] for run in runs]
+    return list(zip([0.0, *borders], [*borders, end], names, strict=True))
 
 
 def with_boundaries(

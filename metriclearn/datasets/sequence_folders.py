@@ -245,25 +245,19 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     >>> without_segments([Path("a.csv")], ".segments.csv")
     [PosixPath('a.csv')]
     """
-    kept: list[Path] = []
-    odd: list[str] = []
-    for file in files:
-        is_table = file.name.lower().endswith(ending)
-        if not is_table and not file.name.lower().endswith(".labels.csv"):
-            kept.append(file)
-            continue
+
+    def has_times(file: Path) -> bool:
         with file.open("rb") as stream:
-            has_times = re.search(rb"\bstart\b", stream.readline(), re.IGNORECASE)
-        if not has_times and is_table:
-            odd.append(file.name)
-        elif not has_times:
-            kept.append(file)
-    if odd:
+            return re.search(rb"\bstart\b", stream.readline(), re.IGNORECASE) is not None
+
+    tables = [file for file in files if file.name.lower().endswith(ending)]
+    if odd := [file.name for file in tables if not has_times(file)]:
         note(
             f"Files whose names end in {ending} count as tables of segments, so they are no "
             f"recordings: {', '.join(odd[:5])}; give them other names if they are."
         )
-    return kept
+    others = [file for file in files if file not in tables]
+    return [f for f in others if not (f.name.lower().endswith(".labels.csv") and has_times(f))]
 
 
 @needs
