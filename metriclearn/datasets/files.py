@@ -64,21 +64,22 @@ def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
     []
     """
     pd = optional("pandas", "tables")
-    found = []
-    for name in tables[0].columns:
-        if not _names_times(str(name)):
-            continue
+
+    def never_falls(name: Any) -> bool:
         many = [pd.to_numeric(table[name], errors="coerce").to_numpy() for table in tables]
         rise = any(one[-1] > one[0] for one in many)
-        if max(map(len, many)) >= 10 and rise and all((np.diff(one) >= 0).all() for one in many):
-            found.append(name)
-    if found and len(found) < len(tables[0].columns):
+        return max(map(len, many)) >= 10 and rise and all((np.diff(x) >= 0).all() for x in many)
+
+    names = tables[0].columns
+    found = [name for name in names if _names_times(str(name)) and never_falls(name)]
+    if len(found) == len(names):
+        return []
+    if found:
         note(
             f"Columns of times are no features and are left out: {', '.join(map(str, found))}; to "
             f"use the times, name the column (file_times, --time {shlex.quote(str(found[0]))})."
         )
-        return found
-    return []
+    return found
 
 
 def _names_times(column: str) -> bool:

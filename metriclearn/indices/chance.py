@@ -48,13 +48,10 @@ class Estimate(float):
     standard_error: float
     method: str
 
-    def __new__(cls, value: float, standard_error: float, method: str) -> Estimate:
+    def __new__(cls, value: float, standard_error: float = 0.0, method: str = "") -> Estimate:
         self = super().__new__(cls, value)
         self.standard_error, self.method = standard_error, method
         return self
-
-    def __getnewargs__(self) -> tuple[float, float, str]:  # type: ignore[override]
-        return float(self), self.standard_error, self.method
 
 
 @of_partitions
