@@ -351,9 +351,9 @@ def _write(
             f"mixed ones in sequence {dataset.names[i]!r}; number the labels first."
         )
     if format == "npz":
-        group, columns = np.array(dataset.groups[i]), np.array(dataset.feature_names)
+        owner, columns = np.array(dataset.groups[i]), np.array(dataset.feature_names)
         X = dataset.sequences[i]
-        np.savez_compressed(stream, X=X, y=labels, group=group, feature_names=columns)
+        np.savez_compressed(stream, X=X, y=labels, group=owner, feature_names=columns)
         return
     frame = pd.DataFrame(dataset.sequences[i], columns=dataset.feature_names)
     frame[label] = labels
