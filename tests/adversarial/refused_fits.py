@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 
 import metriclearn as ml
 from metriclearn import baselines
@@ -38,6 +39,7 @@ def of(kind: type, *data: Any, **parameters: Any) -> Callable[[], Any]:
 
 METRIC = partial(of, ml.ChangePointMetricLearner)
 UNKNOWN = [np.full(120, -1)] * 5
+HALF = [np.where(np.arange(120) < 60, y, -1) for y in Y]
 LEARNERS: Rows = [
     (METRIC(min_size=200), "needs labeled segments of at least min_size=200 samples, but"),
     (METRIC(metric=ml.FullMetric()), "L1 needs a Diag.* use the Trace"),
@@ -57,6 +59,9 @@ LEARNERS: Rows = [
     (lambda: TunedSegmenter().fit(X, Y, groups=[0]), "TunedSegmenter needs .* groups"),
     (lambda: baselines.MetricKMeans().fit(X, Y, groups=[0]), "MetricKMeans needs X, y as"),
     (lambda: TunedSegmenter().fit(X, UNKNOWN), "TunedSegmenter needs labels, but all labels of"),
+    (METRIC(X, HALF, n_segments="given"), "n_segments=None"),
+    (METRIC(X, HALF, solver=ml.BundleDual(checkpoint="state.npz")), "alternation__checkpoint"),
+    (METRIC(view=PCA(2)), r"a view such as views\.Each\(PCA\(2\)\)"),
 ]
 
 
@@ -72,8 +77,25 @@ def copied(**changes: Any) -> Any:
     return other
 
 
+@cache
+def behind_gaps() -> ml.ChangePointMetricLearner:
+    return METRIC(GAPPED, Y, view=ml.views.LeaveOut())()
+
+
 GAP = np.where(np.arange(720).reshape(120, 6) == 45, NAN, X[0])
+GAPPED = [np.where(RNG.random((120, 1)) < 0.1, NAN, x) for x in X]
+CROSSED_OUT = np.where(np.eye(6, dtype=bool), NAN, 1.0)
+SHORTENED = np.where((np.arange(120) < np.flatnonzero(np.diff(Y[0]))[0] - 1)[:, None], NAN, X[0])
+WINDOWED = ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
 USES: Rows = [
+    (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; leave this recording"),
+    (lambda: behind_gaps().predict(np.where(X[0] > 0, X[0], INF)), "got inf"),
+    (lambda: behind_gaps().boundary_margins(GAPPED), "Margins need a view that keeps all rows"),
+    (lambda: behind_gaps().stream(), "a view that keeps all rows .* for a stream"),
+    (
+        lambda: copied().set_params(min_size="a").predict(X),
+        "a whole min_size of at least 1, got 'a",
+    ),
     (lambda: fitted().predict_change_points(X[0][:, :5]), "has 5 features, but .* expecting 6"),
     (lambda: fitted().transform(GAP), "got NaN at row 7, feature 3"),
     (lambda: fitted().score(X[0], Y[0][:119]), "got 119 labels for the 120 samples of the data"),
@@ -130,7 +152,6 @@ MODEL = TunedSegmenter()
 DOOR = partial(of, ml.Segmenter)
 KNOWN = [np.where(np.char.equal(y, "sit"), *pair) for y, pair in zip(NAMES, [(1, 2)] * 3)]
 TWO_TYPES = [*KNOWN, *(one.astype(str) for one in KNOWN[:2])]
-GAPPED = [np.where(RNG.random((120, 1)) < 0.1, NAN, x) for x in X]
 BOUNDARIES = ml.FeaturePenalty((ml.views.BoundaryFeatures(),))
 SEGMENTER: Rows = [
     (DOOR(X, BARE, members=MEMBERS, names=True), "needs labels of samples, whose values are names"),
@@ -170,6 +191,18 @@ SEGMENTER: Rows = [
         ]
     ),
     (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
+    (
+        METRIC(*first(SHORTENED), view=ml.views.LeaveOut(), min_size=4),
+        "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
+    ),
+    (
+        NAMED(GAPPED, NAMES, view=ml.views.LeaveOut()),
+        r"emissions without neighbors in time behind LeaveOut\(\), .* got Neighbors.* across gaps",
+    ),
+    (
+        METRIC(GAPPED, Y, view=ml.views.LeaveOut(), penalty=WINDOWED),
+        r"penalty without neighbors in time behind LeaveOut\(\), .* got FeaturePenalty",
+    ),
     *(
         (
             DOOR(X[0], ml.PartialPartition(120, regions=[(15, 25, kind)])),
@@ -179,6 +212,7 @@ SEGMENTER: Rows = [
     ),
 ]
 IRIS, SPECIES = load_iris(return_X_y=True)
+SOME_SPECIES = np.where(RNG.random(150) < 0.2, SPECIES, -1)
 FRAME = pd.DataFrame(IRIS[::2], columns=list("abcd"))
 CLUSTERS = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
 CROSSED = np.array([[1.0], [-1], [2], [-2]])
@@ -225,8 +259,20 @@ CLUSTERER: Rows = [
         for data in [(CROSSED, [0, 0, 1, 1]), (IRIS, np.zeros(150))]  # up to rounding of means
     ),
     (
-        lambda: ml.ClusteringMetricLearner().fit([IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]),
+        of(ml.ClusteringMetricLearner, [IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]),
         r"within a factor of 1e\+09 of each other",
+    ),
+    (
+        of(ml.ClusteringMetricLearner, [IRIS] * 2, [SPECIES, np.full(150, -1)]),
+        "cover no sample of data set 1",
+    ),
+    (
+        of(ml.ClusteringMetricLearner, IRIS, SOME_SPECIES, n_clusters=None),
+        'n_clusters="given"',
+    ),
+    (
+        of(ml.ClusteringMetricLearner, GAPPED, Y, view=ml.views.LeaveOut()),
+        "a view that keeps all rows, got .*LeaveOut",
     ),
 ]
 

@@ -98,9 +98,6 @@ def test_a_change_in_a_gap_is_in_its_middle() -> None:
     assert segmenter.predict(x, n_segments=2).tolist() == [0] * 4 + [1] * 8
 
 
-# Labels
-
-
 @pytest.mark.parametrize("kind", KINDS.values(), ids=repr)
 def test_an_annotation_rules_out_exactly_what_no_segmentation_with_gaps_can_be(kind) -> None:
     """Every region of six samples, and any of them known."""
@@ -141,19 +138,3 @@ def test_labels_of_several_kinds_say_what_they_can() -> None:
     # that the only change is not at row 3 must not hide that there is one change at most
     one = ml.PartialPartition(4, regions=[(0, 4, AT_MOST_ONE), (0, 3, AT_LEAST_ONE)])
     assert not one.at(np.array([0, 1, 3])).allows(ml.Partition(ends=np.array([1, 2, 3])))
-
-
-# Names, frames, files
-
-
-# Errors
-
-
-def test_errors_say_what_to_do(fitted) -> None:
-    crossed = np.where(np.eye(6, dtype=bool), np.nan, np.ones((6, 6)))
-    with pytest.raises(ValueError, match="each has a NaN; leave this recording"):
-        fitted.predict(crossed)
-    with pytest.raises(ValueError, match="got inf"):
-        fitted.predict(np.where(KNOWN[0][:, None], XS[0], np.inf))
-    with pytest.raises(ValueError, match="one label per sample, got 96 labels"):
-        clone(BEHIND).fit(GAPPED, [y[:96] for y in YS])

@@ -22,7 +22,7 @@ from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations
-from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn, some_of
+from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn
 
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -263,15 +263,3 @@ def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_p
     stopped = fit(y, alternation=clone(kept).set_params(max_alternations=len(whole))).alternation_
     assert stopped.reason == "max_alternations"
     assert fit(y, alternation=kept).alternation_ == whole
-
-
-def test_errors() -> None:
-    y = masked(0.5)
-    with pytest.raises(ValueError, match="n_segments=None"):
-        fit(y, n_segments="given")
-    with pytest.raises(ValueError, match="alternation__checkpoint"):
-        fit(y, solver=ml.BundleDual(checkpoint="state.npz"))
-    with pytest.raises(ValueError, match="cover no sample of data set 1"):
-        table_learner().fit([IRIS, IRIS], [SPECIES, np.full(150, -1)])
-    with pytest.raises(ValueError, match='n_clusters="given"'):
-        table_learner(n_clusters=None).fit(IRIS, some_of([SPECIES], 0.2)[0])
