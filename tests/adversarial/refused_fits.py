@@ -86,6 +86,7 @@ GAP = np.where(np.arange(720).reshape(120, 6) == 45, NAN, X[0])
 GAPPED = [np.where(RNG.random((120, 1)) < 0.1, NAN, x) for x in X]
 CROSSED_OUT = np.where(np.eye(6, dtype=bool), NAN, 1.0)
 SHORTENED = np.where((np.arange(120) < np.flatnonzero(np.diff(Y[0]))[0] - 1)[:, None], NAN, X[0])
+BEHIND: Any = {"view": ml.views.LeaveOut(), "min_size": 4}
 WINDOWED = ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
 USES: Rows = [
     (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; leave this recording"),
@@ -148,7 +149,6 @@ NAMING: Rows = [
     (lambda: Viterbi(None).fit(X, NAMES), "pass classes, the names of all columns"),
 ]
 MEMBERS = {"diagonal": [ml.ChangePointMetricLearner()], "euclidean": [TunedSegmenter()]}
-MODEL = TunedSegmenter()
 DOOR = partial(of, ml.Segmenter)
 KNOWN = [np.where(np.char.equal(y, "sit"), *pair) for y, pair in zip(NAMES, [(1, 2)] * 3)]
 TWO_TYPES = [*KNOWN, *(one.astype(str) for one in KNOWN[:2])]
@@ -192,7 +192,11 @@ SEGMENTER: Rows = [
     ),
     (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
     (
-        METRIC(*first(SHORTENED), view=ml.views.LeaveOut(), min_size=4),
+        METRIC(*first(SHORTENED), **BEHIND),
+        "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
+    ),
+    (
+        NAMED(*first(SHORTENED), **BEHIND, emissions=ml.views.Neighbors(0)),
         "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
     ),
     (
