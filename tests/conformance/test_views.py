@@ -27,7 +27,6 @@ NAMES = [np.repeat(RANDOM.permutation(3), RANDOM.integers(12, 20, 3)) for _ in r
 X = [np.cumsum(RANDOM.normal(size=(len(y), 3)), axis=0) / 3 + 2.0 * y[:, None] for y in NAMES]
 GROUPS = np.repeat([0, 1, 2], 2)
 LABELS = Labels([ml.Partition.from_runs(y) for y in NAMES], NAMES, np.array(["a", "b", "c"]))
-ENDS = LABELS.partitions[0].change_points
 LOGISTIC = LogisticRegression(C=0.1)
 # Name of a row of the table -> the view
 VIEWS: dict[str, Any] = {
