@@ -38,6 +38,7 @@ def of(kind: type, *data: Any, **parameters: Any) -> Callable[[], Any]:
 
 
 METRIC = partial(of, ml.ChangePointMetricLearner)
+CLUSTERING = partial(of, ml.ClusteringMetricLearner)
 UNKNOWN = [np.full(120, -1)] * 5
 HALF = [np.where(np.arange(120) < 60, y, -1) for y in Y]
 LEARNERS: Rows = [
@@ -52,10 +53,7 @@ LEARNERS: Rows = [
     (lambda: ml.ChangePointMetricLearner().fit(), "needs data, got none; pass X"),
     (METRIC(X), "ChangePointMetricLearner requires y to be passed"),
     (of(ml.WhitenedMetricLearner, X), "WhitenedMetricLearner requires y to be passed"),
-    (
-        lambda: ml.WhitenedMetricLearner().fit(X, Y, weights=[1, 2]),
-        "WhitenedMetricLearner needs X, y, .* of fit, got weights",
-    ),
+    (lambda: ml.WhitenedMetricLearner().fit(X, Y, weights=[1, 2]), "needs X, y, .* got weights"),
     (lambda: TunedSegmenter().fit(X, Y, groups=[0]), "TunedSegmenter needs .* groups"),
     (lambda: baselines.MetricKMeans().fit(X, Y, groups=[0]), "MetricKMeans needs X, y as"),
     (lambda: TunedSegmenter().fit(X, UNKNOWN), "TunedSegmenter needs labels, but all labels of"),
@@ -93,10 +91,7 @@ USES: Rows = [
     (lambda: behind_gaps().predict(np.where(X[0] > 0, X[0], INF)), "got inf"),
     (lambda: behind_gaps().boundary_margins(GAPPED), "Margins need a view that keeps all rows"),
     (lambda: behind_gaps().stream(), "a view that keeps all rows .* for a stream"),
-    (
-        lambda: copied().set_params(min_size="a").predict(X),
-        "a whole min_size of at least 1, got 'a",
-    ),
+    (lambda: copied(min_size="a").predict(X), "a whole min_size of at least 1, got 'a"),
     (lambda: fitted().predict_change_points(X[0][:, :5]), "has 5 features, but .* expecting 6"),
     (lambda: fitted().transform(GAP), "got NaN at row 7, feature 3"),
     (lambda: fitted().score(X[0], Y[0][:119]), "got 119 labels for the 120 samples of the data"),
@@ -191,10 +186,7 @@ SEGMENTER: Rows = [
         ]
     ),
     (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
-    (
-        METRIC(*first(SHORTENED), **BEHIND),
-        "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
-    ),
+    (METRIC(*first(SHORTENED), **BEHIND), "min_size=4 samples, but data set 0 has one of 2"),
     (
         NAMED(*first(SHORTENED), **BEHIND, emissions=ml.views.Neighbors(0)),
         "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
@@ -244,10 +236,7 @@ CLUSTERER: Rows = [
         lambda: ml.Clusterer(CLUSTERS).fit(1e-320 * IRIS, SPECIES),
         r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;",
     ),
-    (
-        lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=np.arange(150) % 2),
-        "Clusterer needs a list of data sets for groups",
-    ),
+    (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
     (lambda: table().score(IRIS, SPECIES[:-1]), "needs one label for each sample"),
     (
         lambda: (
@@ -262,22 +251,10 @@ CLUSTERER: Rows = [
         (lambda data=data: TOWARD.fit(*data), "whose means differ .* got none; pass another")
         for data in [(CROSSED, [0, 0, 1, 1]), (IRIS, np.zeros(150))]  # up to rounding of means
     ),
-    (
-        of(ml.ClusteringMetricLearner, [IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]),
-        r"within a factor of 1e\+09 of each other",
-    ),
-    (
-        of(ml.ClusteringMetricLearner, [IRIS] * 2, [SPECIES, np.full(150, -1)]),
-        "cover no sample of data set 1",
-    ),
-    (
-        of(ml.ClusteringMetricLearner, IRIS, SOME_SPECIES, n_clusters=None),
-        'n_clusters="given"',
-    ),
-    (
-        of(ml.ClusteringMetricLearner, GAPPED, Y, view=ml.views.LeaveOut()),
-        "a view that keeps all rows, got .*LeaveOut",
-    ),
+    (CLUSTERING([IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]), r"a factor of 1e\+09"),
+    (CLUSTERING([IRIS] * 2, [SPECIES, np.full(150, -1)]), "no sample of data set 1"),
+    (CLUSTERING(IRIS, SOME_SPECIES, n_clusters=None), 'n_clusters="given"'),
+    (CLUSTERING(GAPPED, Y, view=ml.views.LeaveOut()), "keeps all rows, got .*LeaveOut"),
 ]
 
 
@@ -304,10 +281,7 @@ PENALTIES: Rows = [
             (ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)), "the same features"),
         ]
     ),
-    (
-        METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()),
-        "needs ChangePoints",
-    ),
+    (METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()), "ChangePoints"),
     *(
         (lambda one=one: one.fit(X, Y).tune_penalty(X, Y, unit="variance"), "unit of the data bes")
         for one in (
