@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
@@ -220,38 +219,6 @@ def test_bad_completions_are_not_taken(completion) -> None:
     changed = [sum(map(operator.ne, *pair)) for pair in itertools.pairwise(turns.seen)]
     assert turns.trace.changed == [len(turns.seen[0]), *changed]
     assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
-
-
-class Stopping:
-    """A solver that is interrupted in its n-th metric step."""
-
-    def __init__(self, solver, stop: int) -> None:
-        self.solver, self.left = solver, stop
-
-    def minimize(self, problem):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return self.solver.minimize(problem)
-
-
-def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
-    y = masked(0.3)
-    alternation = ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
-    whole = fit(y, alternation=alternation)
-    assert len(whole.alternation_) >= 3
-    kept = ml.estimators.Alternation(
-        start=ml.estimators.PrincipalStart(4), checkpoint=str(tmp_path / "state.npz")
-    )
-    with pytest.warns(ConvergenceWarning):
-        stopped = fit(y, alternation=kept, solver=Stopping(ml.BundleDual(tolerance=1e-4), 2))
-    assert (stopped.alternation_.reason, len(stopped.alternation_)) == ("interrupted", 2)
-    resumed = fit(y, alternation=kept)
-    np.testing.assert_allclose(resumed.components_, whole.components_, atol=1e-10)
-    assert resumed.alternation_ == whole.alternation_
-    np.testing.assert_array_equal(resumed.completions_, whole.completions_)
-    with pytest.raises(ValueError, match="Alternation needs a checkpoint of this problem"):
-        fit(masked(0.6), alternation=kept)
 
 
 def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_path) -> None:
