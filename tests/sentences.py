@@ -18,7 +18,7 @@ Rows = list[tuple[Callable[[], Any], str]]
 def assert_refused(message: str, kind: Any = (ValueError, TypeError)) -> Any:
     """An error of one sentence, on one line."""
     with pytest.raises(kind, match=message) as caught:
-        yield
+        yield caught
     text = str(caught.value)
     assert "\n" not in text
     assert text.endswith(".")

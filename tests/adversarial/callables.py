@@ -23,7 +23,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 import metriclearn as ml
-from metriclearn.datasets import LabeledSequences
 from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.running.parameters import Of, requirements
 
@@ -75,7 +74,6 @@ GOOD: dict[str, Any] = {
     "column_sizes": [4, 4, 4],
     "costs": [9.0, 4.0, 1.0],
     "counts": [1, 2, 3],
-    "data": LabeledSequences("a", [X] * 4, [LABELS] * 4, list("abcd"), list("wxyz"), ["p", "q"]),
     "estimator": KMeans(2, n_init=1),
     "form": ml.problem.LowRankForm(X),
     "forms": [ml.problem.LowRankForm(X)] * 2,
@@ -92,7 +90,6 @@ GOOD: dict[str, Any] = {
     "n2": 6,
     "n_neighbors": 2,
     "n_samples": 12,
-    "n_segments": 3,
     "pairs": np.stack([X[:6], X[6:]], axis=1),
     "panels": {"a": X},
     "penalty": 1.0,
@@ -156,7 +153,6 @@ GOOD: dict[str, Any] = {
     "Columns.start": 0,
     "Columns.stop": 1,
     "Metric.estimator": ml.baselines.PrincipalComponents(1),
-    "Labels.partitions": [_TRUTH],
     "Chain.views": [ml.views.OwnScale()],
     "Union.views": [ml.views.OwnScale()],
     **dict.fromkeys(("Whiten.y", "Metric.y", "Posteriors.y", "ExpectedBoundaries.y"), _READ),
@@ -176,13 +172,10 @@ GOOD: dict[str, Any] = {
     "Segmenter.X": [X] * 4,
     "Segmenter.y": [LABELS] * 4,
     "Segmenter.members": {"a": [ml.ChangePointMetricLearner(solver=_FAST, verbose=False)]},
-    "models": [_TUNED] * 2,
-    "parts": [(X, LABELS)] * 2,
     "ConsensusForm.members": [_TRUTH] * 2,
     "NormalizedCutMetricLearner.solver": ml.solvers.CCCP(max_rounds=2),
     "TunedSegmenter.y": LABELS,
     "EqualCuts.y": LABELS,
-    "save.estimator": ml.ChangePointMetricLearner(),
     "PenaltyLearner.X": [X] * 4,
     "PenaltyLearner.y": [LABELS] * 4,
     "NormalizedCutMetricLearner.X": [X] * 2,

@@ -139,10 +139,7 @@ PARTIAL_LABELS: Rows = [
         THE + r"equal labels of samples 3 and 5, the region \(5, 8, NO_CHANGE\), "
         r"the region \(4, 8, AT_LEAST_ONE\);",
     ),
-    (
-        partial(PartialPartition, 8, **MANY),
-        THE + r"change-point 2, the change-point 5, the region \(0, 7, EXACTLY_ONE\);",
-    ),
+    (partial(PartialPartition, 8, **MANY), THE + r"change-point 2, .* 5, .*EXACTLY_ONE\);"),
     (partial(PartialPartition(6).label_errors, ENDS([5])), "needs a segmentation of the 6"),
     *(
         (
@@ -237,10 +234,7 @@ ORACLES: Rows = [
     *((partial(far, size), "needs finite numbers, got .* of factors") for size in (NAN, INF)),
     (partial(ChangePoints(), DenseForm(np.eye(4))), "needs a LowRankForm, got DenseForm; use the"),
     (partial(ChangePoints(), ZEROS.plus(SCATTERED, 1.0)), "needs contiguous clusters"),
-    (
-        partial(ChangePoints(), LowRankForm(SIGNAL, ENDS([3, 6]), weight=-1.5)),
-        r"ChangePoints needs a weight from 0 to .*, got -1\.5",
-    ),
+    (partial(ChangePoints(), LowRankForm(SIGNAL, ENDS([3, 6]), weight=-1.5)), r"weight .* -1\.5"),
     (
         partial(ConstrainedChangePoints(2), ZEROS, None, PartialPartition(6, None, [1, 2])),
         "lower min_size",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 
 import metriclearn as ml
 from metriclearn import baselines
@@ -37,7 +38,9 @@ def of(kind: type, *data: Any, **parameters: Any) -> Callable[[], Any]:
 
 
 METRIC = partial(of, ml.ChangePointMetricLearner)
+CLUSTERING = partial(of, ml.ClusteringMetricLearner)
 UNKNOWN = [np.full(120, -1)] * 5
+HALF = [np.where(np.arange(120) < 60, y, -1) for y in Y]
 LEARNERS: Rows = [
     (METRIC(min_size=200), "needs labeled segments of at least min_size=200 samples, but"),
     (METRIC(metric=ml.FullMetric()), "L1 needs a Diag.* use the Trace"),
@@ -50,13 +53,13 @@ LEARNERS: Rows = [
     (lambda: ml.ChangePointMetricLearner().fit(), "needs data, got none; pass X"),
     (METRIC(X), "ChangePointMetricLearner requires y to be passed"),
     (of(ml.WhitenedMetricLearner, X), "WhitenedMetricLearner requires y to be passed"),
-    (
-        lambda: ml.WhitenedMetricLearner().fit(X, Y, weights=[1, 2]),
-        "WhitenedMetricLearner needs X, y, .* of fit, got weights",
-    ),
+    (lambda: ml.WhitenedMetricLearner().fit(X, Y, weights=[1, 2]), "needs X, y, .* got weights"),
     (lambda: TunedSegmenter().fit(X, Y, groups=[0]), "TunedSegmenter needs .* groups"),
     (lambda: baselines.MetricKMeans().fit(X, Y, groups=[0]), "MetricKMeans needs X, y as"),
     (lambda: TunedSegmenter().fit(X, UNKNOWN), "TunedSegmenter needs labels, but all labels of"),
+    (METRIC(X, HALF, n_segments="given"), "n_segments=None"),
+    (METRIC(X, HALF, solver=ml.BundleDual(checkpoint="state.npz")), "alternation__checkpoint"),
+    (METRIC(view=PCA(2)), r"a view such as views\.Each\(PCA\(2\)\)"),
 ]
 
 
@@ -72,8 +75,23 @@ def copied(**changes: Any) -> Any:
     return other
 
 
+@cache
+def behind_gaps() -> ml.ChangePointMetricLearner:
+    return METRIC(GAPPED, Y, view=ml.views.LeaveOut())()
+
+
 GAP = np.where(np.arange(720).reshape(120, 6) == 45, NAN, X[0])
+GAPPED = [np.where(RNG.random((120, 1)) < 0.1, NAN, x) for x in X]
+CROSSED_OUT = np.where(np.eye(6, dtype=bool), NAN, 1.0)
+SHORTENED = np.where((np.arange(120) < np.flatnonzero(np.diff(Y[0]))[0] - 1)[:, None], NAN, X[0])
+BEHIND: Any = {"view": ml.views.LeaveOut(), "min_size": 4}
+WINDOWED = ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
 USES: Rows = [
+    (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; leave this recording"),
+    (lambda: behind_gaps().predict(np.where(X[0] > 0, X[0], INF)), "got inf"),
+    (lambda: behind_gaps().boundary_margins(GAPPED), "Margins need a view that keeps all rows"),
+    (lambda: behind_gaps().stream(), "a view that keeps all rows .* for a stream"),
+    (lambda: copied(min_size="a").predict(X), "a whole min_size of at least 1, got 'a"),
     (lambda: fitted().predict_change_points(X[0][:, :5]), "has 5 features, but .* expecting 6"),
     (lambda: fitted().transform(GAP), "got NaN at row 7, feature 3"),
     (lambda: fitted().score(X[0], Y[0][:119]), "got 119 labels for the 120 samples of the data"),
@@ -126,11 +144,9 @@ NAMING: Rows = [
     (lambda: Viterbi(None).fit(X, NAMES), "pass classes, the names of all columns"),
 ]
 MEMBERS = {"diagonal": [ml.ChangePointMetricLearner()], "euclidean": [TunedSegmenter()]}
-MODEL = TunedSegmenter()
 DOOR = partial(of, ml.Segmenter)
 KNOWN = [np.where(np.char.equal(y, "sit"), *pair) for y, pair in zip(NAMES, [(1, 2)] * 3)]
 TWO_TYPES = [*KNOWN, *(one.astype(str) for one in KNOWN[:2])]
-GAPPED = [np.where(RNG.random((120, 1)) < 0.1, NAN, x) for x in X]
 BOUNDARIES = ml.FeaturePenalty((ml.views.BoundaryFeatures(),))
 SEGMENTER: Rows = [
     (DOOR(X, BARE, members=MEMBERS, names=True), "needs labels of samples, whose values are names"),
@@ -170,6 +186,19 @@ SEGMENTER: Rows = [
         ]
     ),
     (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
+    (METRIC(*first(SHORTENED), **BEHIND), "min_size=4 samples, but data set 0 has one of 2"),
+    (
+        NAMED(*first(SHORTENED), **BEHIND, emissions=ml.views.Neighbors(0)),
+        "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
+    ),
+    (
+        NAMED(GAPPED, NAMES, view=ml.views.LeaveOut()),
+        r"emissions without neighbors in time behind LeaveOut\(\), .* got Neighbors.* across gaps",
+    ),
+    (
+        METRIC(GAPPED, Y, view=ml.views.LeaveOut(), penalty=WINDOWED),
+        r"penalty without neighbors in time behind LeaveOut\(\), .* got FeaturePenalty",
+    ),
     *(
         (
             DOOR(X[0], ml.PartialPartition(120, regions=[(15, 25, kind)])),
@@ -179,6 +208,7 @@ SEGMENTER: Rows = [
     ),
 ]
 IRIS, SPECIES = load_iris(return_X_y=True)
+SOME_SPECIES = np.where(RNG.random(150) < 0.2, SPECIES, -1)
 FRAME = pd.DataFrame(IRIS[::2], columns=list("abcd"))
 CLUSTERS = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
 CROSSED = np.array([[1.0], [-1], [2], [-2]])
@@ -206,10 +236,7 @@ CLUSTERER: Rows = [
         lambda: ml.Clusterer(CLUSTERS).fit(1e-320 * IRIS, SPECIES),
         r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;",
     ),
-    (
-        lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=np.arange(150) % 2),
-        "Clusterer needs a list of data sets for groups",
-    ),
+    (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
     (lambda: table().score(IRIS, SPECIES[:-1]), "needs one label for each sample"),
     (
         lambda: (
@@ -224,10 +251,10 @@ CLUSTERER: Rows = [
         (lambda data=data: TOWARD.fit(*data), "whose means differ .* got none; pass another")
         for data in [(CROSSED, [0, 0, 1, 1]), (IRIS, np.zeros(150))]  # up to rounding of means
     ),
-    (
-        lambda: ml.ClusteringMetricLearner().fit([IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]),
-        r"within a factor of 1e\+09 of each other",
-    ),
+    (CLUSTERING([IRIS] * 2, [SPECIES, SPECIES % 2], [1, 1e-12]), r"a factor of 1e\+09"),
+    (CLUSTERING([IRIS] * 2, [SPECIES, np.full(150, -1)]), "no sample of data set 1"),
+    (CLUSTERING(IRIS, SOME_SPECIES, n_clusters=None), 'n_clusters="given"'),
+    (CLUSTERING(GAPPED, Y, view=ml.views.LeaveOut()), "keeps all rows, got .*LeaveOut"),
 ]
 
 
@@ -254,10 +281,7 @@ PENALTIES: Rows = [
             (ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)), "the same features"),
         ]
     ),
-    (
-        METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()),
-        "needs ChangePoints",
-    ),
+    (METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()), "ChangePoints"),
     *(
         (lambda one=one: one.fit(X, Y).tune_penalty(X, Y, unit="variance"), "unit of the data bes")
         for one in (

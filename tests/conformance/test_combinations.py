@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.decomposition import PCA
 
 import metriclearn as ml
 from metriclearn import views
@@ -28,10 +27,6 @@ def test_a_learner_that_leaves_rows_out_is_the_learner_of_the_kept_rows() -> Non
         ends = plain.predict_change_points(row)
         placed = [(k[e - 1] + k[e] + 1) // 2 for e in ends[:-1]]
         assert model.predict_change_points(array).tolist() == [*placed, 90]
-    with pytest.raises(ValueError, match="Margins need a view that keeps all rows"):
-        model.boundary_margins(HOLED)
-    with pytest.raises(ValueError, match=r"a view that keeps all rows .* for a stream"):
-        model.stream()
 
 
 SIX = [x[:, :3] for x in X]
@@ -108,53 +103,6 @@ def test_training_losses_are_those_of_the_tuned_penalty() -> None:
     strong = ml.SquaredFrobenius(100.0)
     model = ml.WhitenedMetricLearner(regularizer=strong, retune=True).fit(X, Y)
     assert model.training_losses_["learned"] == pytest.approx(-model.score(X, Y))
-
-
-def with_short_segment() -> list[np.ndarray]:
-    arrays = [array.copy() for array in X]
-    arrays[0][2 : np.flatnonzero(np.diff(Y[0]))[0] + 1] = np.nan
-    return arrays
-
-
-REFUSED = {
-    "segments that a view makes too short": (
-        lambda: ml.ChangePointMetricLearner(view=views.LeaveOut(), min_size=4).fit(
-            with_short_segment(), Y
-        ),
-        "labeled segments of at least min_size=4 samples, but data set 0 has one of 2",
-    ),
-    "clusterings without some rows": (
-        lambda: ml.ClusteringMetricLearner(view=views.LeaveOut()).fit(HOLED, Y),
-        "a view that keeps all rows, got .*LeaveOut",
-    ),
-    "names from neighbors across gaps": (
-        lambda: ml.NamedSegmentLearner(view=views.LeaveOut()).fit(holed(OF_NAMES), ODD),
-        r"emissions without neighbors in time behind LeaveOut\(\), .* got Neighbors.* across gaps",
-    ),
-    "features of the penalty across gaps": (
-        lambda: ml.ChangePointMetricLearner(
-            view=views.LeaveOut(), penalty=ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
-        ).fit(HOLED, Y),
-        r"penalty without neighbors in time behind LeaveOut\(\), .* got FeaturePenalty",
-    ),
-    "a transformer of scikit-learn": (
-        lambda: ml.ChangePointMetricLearner(view=PCA(2)).fit(X, Y),
-        r"a view such as views\.Each\(PCA\(2\)\)",
-    ),
-    "a parameter that was changed after the fit": (
-        lambda: (
-            ml.ChangePointMetricLearner(solver=FEW).fit(X, Y).set_params(min_size="a").predict(X)
-        ),
-        "a whole min_size of at least 1, got 'a'",
-    ),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("call", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_refused(call, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        call()
 
 
 def test_distances_of_single_samples_under_a_view() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -21,13 +20,13 @@ import metriclearn as ml
 from metriclearn import baselines, views
 from metriclearn.views import Chain, Fill, Labels, LeaveOut, Neighbors, OwnScale, Posteriors, Union
 from metriclearn.views.hermite import hermite_functions
+from tests.sentences import Rows, assert_refused, every_row
 
 RANDOM = np.random.default_rng(0)
 NAMES = [np.repeat(RANDOM.permutation(3), RANDOM.integers(12, 20, 3)) for _ in range(6)]
 X = [np.cumsum(RANDOM.normal(size=(len(y), 3)), axis=0) / 3 + 2.0 * y[:, None] for y in NAMES]
 GROUPS = np.repeat([0, 1, 2], 2)
 LABELS = Labels([ml.Partition.from_runs(y) for y in NAMES], NAMES, np.array(["a", "b", "c"]))
-ENDS = LABELS.partitions[0].change_points
 LOGISTIC = LogisticRegression(C=0.1)
 # Name of a row of the table -> the view
 VIEWS: dict[str, Any] = {
@@ -189,115 +188,62 @@ def test_one_sentence_for_what_no_view_can_use(view: Any) -> None:
         fitted(view).transform([x[:, :2] for x in X])
 
 
-NAN = [np.full((3, 1), np.nan)]
-REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "columns that are not there": (
-        lambda: views.Columns(1, 4).fit(X),
-        "Columns needs start < stop ≤ 3 columns, got 1 and 4.",
-    ),
-    "squares that overflow": (
-        lambda: views.Each(PCA(2)).fit([x * 1e200 for x in X]),
-        "Each needs numbers up to 1e+150",
-    ),
-    "large values": (
-        lambda: views.Windows().fit_transform([x * 1e160 for x in X]),
-        "Windows needs squared distances below 1e300",
-    ),
-    "no row without NaN": (
-        lambda: LeaveOut().fit(NAN),
-        "LeaveOut needs a row without NaN, but in recording 0 column 0 is NaN in every row; "
-        "leave such columns out, or take Fill.",
-    ),
-    "nothing to fill with": (
-        lambda: Fill().fit(NAN),
-        "Fill needs a number in every column, but column 0 of recording 0 has none",
-    ),
-    "a long gap": (
-        lambda: Fill(1).fit([np.array([[0.0], [np.nan], [np.nan], [1.0]])]),
-        "Fill needs gaps of at most longest=1 rows, got one of 2 in recording 0",
-    ),
-    "NaN": (lambda: OwnScale().fit(NAN), "OwnScale needs finite numbers, got NaN at row 0"),
-    "labels that were not read": (
-        lambda: views.Whiten().fit(X, NAMES),
-        "Whiten learns from labels and needs y as Labels, got list; pass metriclearn.views.Labels",
-    ),
-    "labels of other rows": (
-        lambda: views.Whiten().fit(X[:1], LABELS),
-        "Whiten needs a label for every row, got labels of [",
-    ),
-    "labels that are no names": (
-        lambda: Posteriors().fit(X, Labels(LABELS.partitions)),
-        "Posteriors needs names of the rows, got labels that are not names",
-    ),
-    "a single name": (
-        lambda: Posteriors().fit(X, Labels(LABELS.partitions, [y * 0 for y in NAMES], NAMES[0])),
+NAN, LONG = [np.full((3, 1), np.nan)], [np.array([[0.0], [np.nan], [np.nan], [1.0]])]
+CONSTANT, POSITIVE = [x * 0 for x in X], "a metric that is a positive semi-definite .3, 3. matrix"
+AT_LEAST_ONE = [ml.PartialPartition(len(X[0]), regions=[(0, 20, ml.problem.AT_LEAST_ONE)])]
+REFUSED: Rows = [
+    (partial(views.Columns(1, 4).fit, X), "Columns needs start < stop ≤ 3 columns, got 1 and 4"),
+    (partial(views.Each(PCA(2)).fit, [x * 1e200 for x in X]), r"Each needs numbers up to 1e\+150"),
+    (partial(views.Windows().fit_transform, [x * 1e160 for x in X]), "distances below 1e300"),
+    (partial(LeaveOut().fit, NAN), "but in recording 0 column 0 is NaN in every row; leave"),
+    (partial(Fill().fit, NAN), "Fill needs a number in .* column 0 of recording 0 has none"),
+    (partial(Fill(1).fit, LONG), "Fill needs gaps of at most longest=1 rows, got one of 2 in rec"),
+    (partial(OwnScale().fit, NAN), "OwnScale needs finite numbers, got NaN at row 0"),
+    (partial(views.Whiten().fit, X, NAMES), "Whiten learns from labels .* Labels, got list; pass"),
+    (partial(views.Whiten().fit, X[:1], LABELS), r"Whiten needs a label .* got labels of \["),
+    (partial(Posteriors().fit, X, Labels(LABELS.partitions)), "names of the rows, got labels that"),
+    (
+        partial(Posteriors().fit, X, Labels(LABELS.partitions, [y * 0 for y in NAMES], NAMES[0])),
         "Posteriors needs samples of two names and more, got fewer",
     ),
-    "no boundary": (
-        lambda: views.ExpectedBoundaries().fit(
-            X[:1], Labels([ml.Partition.from_runs(X[0][:, 0] * 0)])
+    (
+        partial(
+            views.ExpectedBoundaries().fit,
+            X[:1],
+            Labels([ml.Partition.from_runs(np.zeros(len(X[0])))]),
         ),
         "ExpectedBoundaries needs a labeled boundary, got none",
     ),
-    "constant columns": (
-        lambda: views.Whiten().fit([x * 0 for x in X], LABELS),
-        "Whiten needs features that vary within some data set",
-    ),
-    "regions alone": (
-        lambda: views.Whiten().fit(
-            X[:1],
-            Labels([ml.PartialPartition(len(X[0]), regions=[(0, 20, ml.problem.AT_LEAST_ONE)])]),
-        ),
+    (partial(views.Whiten().fit, CONSTANT, LABELS), "Whiten needs features that vary within some"),
+    (
+        partial(views.Whiten().fit, X[:1], Labels(AT_LEAST_ONE)),
         "Whiten needs stretches whose segments are known, got only regions",
     ),
-    "neighbors across gaps": (
+    (
         lambda: Chain([LeaveOut(), Neighbors(1)]).fit(X),
-        "Chain needs views of single rows behind LeaveOut(), which leaves rows out, but "
-        "Neighbors(context=1) would read across gaps; take Fill, or put this view first.",
+        r"Chain needs views of single rows behind LeaveOut\(\), which leaves rows out, but "
+        r"Neighbors\(context=1\) would read across gaps; take Fill, or put this view first",
     ),
-    "a recording's scale across gaps": (
-        lambda: Chain([LeaveOut(), OwnScale()]).fit(X),
-        "OwnScale() would read across gaps",
+    (lambda: Chain([LeaveOut(), OwnScale()]).fit(X), r"OwnScale\(\) would read across gaps"),
+    (lambda: views.SlidingMoments(2).fit(X), "needs an odd window of at least 1 sample, got 2"),
+    (lambda: views.SlidingMoments(5, trend=5).fit(X), "trend above the window of 5 samples, got 5"),
+    *(
+        (partial(views.RandomFourierFeatures(metric=metric).fit, X), POSITIVE)
+        for metric in (np.eye(2), [1.0, -1.0, 0.0])
     ),
-    "an even window": (
-        lambda: views.SlidingMoments(2).fit(X),
-        "SlidingMoments needs an odd window of at least 1 sample, got 2.",
+    (partial(hermite_functions, 0.0, 0), "needs a whole n_functions of at least 1, got 0"),
+    (partial(hermite_functions, [np.nan], 2), "needs finite numbers, got NaN at row 0 of x"),
+    (partial(hermite_functions, 0.0, 2, "paper1"), 'normalization="orthonormal" or "paper", got'),
+    (
+        partial(hermite_functions, 0.3, 160, "paper"),
+        "overflows for the paper's constants of this order; use normalization='orthonormal' or few",
     ),
-    "a short trend": (
-        lambda: views.SlidingMoments(5, trend=5).fit(X),
-        "SlidingMoments needs a trend above the window of 5 samples, got 5.",
-    ),
-    "a metric of other columns": (
-        lambda: views.RandomFourierFeatures(metric=np.eye(2)).fit(X),
-        "RandomFourierFeatures needs a metric that is a positive semi-definite (3, 3) matrix",
-    ),
-    "no metric": (
-        lambda: views.RandomFourierFeatures(metric=[1.0, -1.0, 0.0]).fit(X),
-        "RandomFourierFeatures needs a metric that is a positive semi-definite (3, 3) matrix",
-    ),
-    "no function": (
-        lambda: hermite_functions(0.0, 0),
-        "hermite_functions needs a whole n_functions of at least 1, got 0.",
-    ),
-    "NaN in functions": (
-        lambda: hermite_functions([np.nan], 2),
-        "hermite_functions needs finite numbers, got NaN at row 0 of x",
-    ),
-    "an unknown normalization": (
-        lambda: hermite_functions(0.0, 2, "paper1"),  # type: ignore[arg-type]
-        'hermite_functions needs normalization="orthonormal" or "paper", got',
-    ),
-    "constants beyond double precision": (
-        lambda: hermite_functions(0.3, 160, "paper"),
-        "hermite_functions overflows for the paper's constants of this order; use "
-        "normalization='orthonormal' or fewer functions.",
-    ),
-}
+]
 
 
-@pytest.mark.parametrize(("call", "sentence"), REFUSED.values(), ids=REFUSED)
+@every_row({"view": REFUSED})
 def test_refused_in_one_sentence(call: Callable[[], Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
+    with assert_refused(sentence) as raised:
         call()
     assert str(raised.value).count(". ") == 0
 

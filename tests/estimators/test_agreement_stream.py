@@ -2,6 +2,7 @@
 
 import operator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,8 +100,9 @@ def test_pending_and_final_segments_are_those_of_the_samples_so_far(follower) ->
     ends = [*final, *stream.finish().ends.tolist()]
     assert ends == follower.predict_change_points(X).tolist()
     assert [*final, *other.finish().ends.tolist()] == ends
-    with pytest.raises(ValueError, match="is finished or has not begun"):
-        stream.push(X)
+    for method in (partial(stream.push, X), stream.pending):
+        with pytest.raises(ValueError, match="is finished or has not begun"):
+            method()
     found = [end for _, end, _ in live_segments(follower, np.array_split(X, 7))]
     assert found == ends
 

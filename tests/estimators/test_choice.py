@@ -38,7 +38,10 @@ def test_the_simplest_of_equals_and_the_better_strength() -> None:
     worst = choice.losses[["strength 10000" in name for name in choice.names]].mean()
     assert best < 0.5 * worst
     assert choice.late == []
-    assert "→" in str(choice)
+    (marked,) = (line for line in str(choice).splitlines() if "→" in line)
+    assert marked.endswith(choice.names[choice.chosen])
+    shortest = min(np.diff(ends, prepend=0).min() for ends in data.change_points)
+    assert any(f"min_size {shortest // 2}" in name for name in choice.names)
     assert np.count_nonzero(np.abs(learner.components_).sum(axis=0)) < 10
     for X in data.sequences:
         found = segmenter.predict_change_points(X)

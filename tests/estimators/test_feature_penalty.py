@@ -47,20 +47,6 @@ def learner(**parameters) -> ml.ChangePointMetricLearner:
     return ml.ChangePointMetricLearner(**given)
 
 
-@pytest.mark.parametrize(
-    "penalty", [ml.FeaturePenalty(), ml.FeaturePenalty((lambda X: np.ones(2),))]
-)
-@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
-def test_constant_penalties_are_the_learned_penalty(penalty, metric) -> None:
-    given = {"metric": metric, "regularizer": ml.SquaredFrobenius(1e-2)}
-    plain = learner(**given).fit(XS, YS)
-    penalized = learner(penalty=penalty, **given).fit(XS, YS)
-    assert penalized.solution_.objective == pytest.approx(plain.solution_.objective, abs=1e-9)
-    assert penalized.penalty_ == pytest.approx(plain.penalty_, abs=1e-9)
-    assert penalized.components_ == pytest.approx(plain.components_, abs=1e-9)
-    assert np.abs(penalized.feature_penalty_.penalties(XS[0])).max() == 0.0
-
-
 @pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
 def test_scores_and_their_gradients(metric) -> None:
     """⟨A, M⟩ by dense matrices and a sum over changes; slopes by finite differences."""
@@ -116,17 +102,6 @@ def test_weights_are_not_negative_where_that_is_said() -> None:
     assert fitted.feature_penalty_.coef_[0] == 0.0
     assert fitted.feature_penalty_.n_columns == 3
     assert fitted.solution_.converged
-
-
-def test_units_of_features_and_data_do_not_matter() -> None:
-    """Features are standardized, and without standardize the metric follows the data."""
-    given = {"regularizer": ml.SquaredFrobenius(1e-2)}
-    one = learner(penalty=ml.FeaturePenalty((flags,)), **given).fit(XS, YS)
-    tenfold = learner(penalty=ml.FeaturePenalty((lambda X: 10.0 * flags(X) + 3.0,)), **given)
-    tenfold.fit(XS, YS)
-    assert tenfold.feature_penalty_.penalties(XS[0]) == pytest.approx(
-        one.feature_penalty_.penalties(XS[0]), abs=1e-4
-    )
 
 
 def test_penalties_go_no_further_than_they_were_learned() -> None:

@@ -306,8 +306,10 @@ def test_constant_features_of_other_estimators(estimator) -> None:
 
 def test_a_consensus_tells_of_constant_features() -> None:
     segmenter = ml.Segmenter(baselines.TunedSegmenter(), n_folds=2, verbose=False)
-    with assert_warned(r"^Segmenter gives no weight to 1 feature.s. .*\(3\); remove"):
-        segmenter.fit([np.insert(array, 3, 7.0, axis=1) for array in XS], YS)
+    with assert_warned(
+        r"^Segmenter gives no weight to 6 feature.s. .*\(6, 7, 8, 9, 10, …\); remove"
+    ):
+        segmenter.fit([np.hstack([array, np.ones((len(array), 6))]) for array in XS], YS)
 
 
 @pytest.mark.parametrize(

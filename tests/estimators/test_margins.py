@@ -20,9 +20,9 @@ def learner() -> ml.ChangePointMetricLearner:
 
 def test_margins_are_those_of_the_program(learner: ml.ChangePointMetricLearner) -> None:
     X = DATA.sequences[0]
-    for tolerance in (0, 3):
+    for tolerance in (None, 0, 3):
         form = ml.problem.LowRankForm(X @ learner.components_.T).shifted(-learner.penalty_)
-        expected = ml.oracles.boundary_margins(form, tolerance=tolerance)
+        expected = ml.oracles.boundary_margins(form, tolerance=tolerance or 0)
         found = learner.boundary_margins(X, tolerance=tolerance)
         assert np.array_equal(found.change_points, expected.change_points)
         assert found.losses == pytest.approx(expected.losses, rel=1e-9)

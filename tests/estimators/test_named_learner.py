@@ -328,32 +328,6 @@ def test_viterbi_equals_the_textbook() -> None:
     assert model.predict(NEW[0]).tolist() == model.classes_[names[::-1]].tolist()
 
 
-@pytest.mark.parametrize("context", [0, 1, 4])
-def test_scores_of_neighbors_need_no_wide_array(context: int) -> None:
-    """They are the product of the emission features with the learned weights."""
-    learner = ml.NamedSegmentLearner(emissions=ml.views.Neighbors(context), verbose=False).fit(X, Y)
-    weights = learner.name_weights_
-    for signal in (X[0], X[0][:3]):
-        rows = weights.emissions.transform([signal])[0]
-        expected = with_constant(rows) @ weights.coef.T
-        np.testing.assert_allclose(weights.scores(signal), expected, atol=1e-9)
-
-
-def test_a_weight_of_two_is_the_recording_twice() -> None:
-    """Also for scales, emissions and the default loss of names, which depend on all recordings."""
-    arrays = [5.0 * X[0], *X[1:4]]
-    labels = [np.tile(Y[0][::15], 15), *Y[1:4]]
-    exact = {"solver": ml.BundleDual(tolerance=1e-6)}
-    twice = learner(**exact).fit([*arrays, arrays[0]], [*labels, labels[0]])
-    weighted = learner(**exact).fit(arrays, labels, sample_weight=[2, 1, 1, 1])
-    np.testing.assert_allclose(twice.scale_, weighted.scale_)
-    windows = [one.name_weights_.emissions.windows_ for one in (twice, weighted)]
-    np.testing.assert_allclose(windows[0].mean, windows[1].mean, atol=1e-12)
-    np.testing.assert_allclose(windows[0].deviation, windows[1].deviation)
-    objectives = [one.solution_.objective for one in (twice, weighted)]
-    assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
-
-
 def test_names_that_are_always_right_are_as_certain_as_their_number_allows() -> None:
     """With one more sample that has both names by halves, (n + 1/2) of n + 1 samples are right."""
     weights = SimpleNamespace(classes=np.array([0, 1]))

@@ -1,6 +1,8 @@
 """NormalizedCutMetricLearner from end to end, on synthetic images and feature arrays."""
 
 import copy
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
+from tests.sentences import Rows, assert_refused, every_row
 from tests.similarities.problems import Expanded, hinge_of
 from tests.training import assert_never_rises, some_of
 
@@ -65,7 +68,7 @@ def learner_of(**parameters: Any) -> ml.NormalizedCutMetricLearner:
 @pytest.fixture(scope="module")
 def of_images() -> ml.NormalizedCutMetricLearner:
     pytest.importorskip("skimage")
-    return learner_of(features=SMALL).fit(*images())
+    return fitted()
 
 
 def test_learns_which_feature_counts() -> None:
@@ -253,75 +256,60 @@ def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
 
 # What is refused, in a sentence
 
-
-@pytest.mark.parametrize(
-    ("X", "count", "message"),
-    [
-        (np.full((4, 4, 3), np.nan), 2, "needs finite numbers, got NaN at position"),
-        (FLAT[..., 0], 2, "A gray image needs three equal channels"),
-        (np.dstack([FLAT, FLAT[..., :1]]), 2, "drop an alpha channel"),
-        ((FLAT * 65535).astype(np.uint16), 2, "got uint16 from 32767 to 32767"),
-        (ONE.nodes(FLAT), 2, "from 1 to 1 for the 1 nodes"),
-        (FLAT, 101, "from 1 to 99 for the 99 nodes of data set 0, got 101"),
-        ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, or one for all, got 1"),
-        (np.ones((9, 3)), 2, "is expecting 5 features"),
-    ],
-)
-def test_what_cannot_be_divided_is_named(of_images, X, count, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        of_images.predict(X, count)
+IMAGES, MASKS = images()
 
 
-def last_mask(mask: Any) -> list[Any]:
-    return [*images()[1][:2], mask]
+@cache
+def fitted() -> ml.NormalizedCutMetricLearner:
+    return learner_of(features=SMALL).fit(IMAGES, MASKS)
 
 
-DISK = images()[1][2]
-IMAGES = images()[0]
+def fit_of(y: Any = MASKS, X: Any = IMAGES, **parameters: Any) -> Callable[[], Any]:
+    """Fit to images, the last of which may have another mask."""
+    labels = y if isinstance(y, list) else [*MASKS[:2], y]
+    return lambda: learner_of(features=SMALL, **parameters).fit(X, labels)
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        (IMAGES, last_mask(DISK[:-1]), r"shape \(40, 50\) for data set 2.*got \(39, 50\)"),
-        (IMAGES, last_mask(np.dstack([DISK] * 3)), r"got \(40, 50, 3\); resize .* neighbor\.$"),
-        (IMAGES, last_mask(DISK * 0 - 1), "cover no sample of data set 2"),
-        (IMAGES, last_mask(DISK * np.nan), "labels of data set 2.*NaN"),
-        (IMAGES, last_mask(np.arange(2000).reshape(40, 50)), "99 nodes and 2000 labels"),
-        ([FLAT[..., 0]], [DISK], r"label to every row; a gray image needs three channels\.$"),
-        ([np.eye(4)], [[0, 1]], r"shape \(4,\)"),
-    ],
-)
-def test_wrong_data_are_named(X: Any, y: Any, message: str) -> None:
+def near(neighborhood: Any = None, **options: Any) -> ml.similarities.GaussianSimilarity:
+    return ml.similarities.GaussianSimilarity(neighborhood, **options)
+
+
+DISK, GIVEN = MASKS[2], ml.similarities.GivenSimilarities()
+REFUSED: Rows = [
+    *(
+        (lambda X=X, count=count: fitted().predict(X, count), sentence)
+        for X, count, sentence in [
+            (np.full((4, 4, 3), np.nan), 2, "needs finite numbers, got NaN at position"),
+            (FLAT[..., 0], 2, "A gray image needs three equal channels"),
+            (np.dstack([FLAT, FLAT[..., :1]]), 2, "drop an alpha channel"),
+            ((FLAT * 65535).astype(np.uint16), 2, "got uint16 from 32767 to 32767"),
+            (ONE.nodes(FLAT), 2, "from 1 to 1 for the 1 nodes"),
+            (FLAT, 101, "from 1 to 99 for the 99 nodes of data set 0, got 101"),
+            ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, .* for all, got 1"),
+            (np.ones((9, 3)), 2, "is expecting 5 features"),
+        ]
+    ),
+    (fit_of(DISK[:-1]), r"shape \(40, 50\) for data set 2.*got \(39, 50\)"),
+    (fit_of(np.dstack([DISK] * 3)), r"got \(40, 50, 3\); resize .* neighbor\.$"),
+    (fit_of(DISK * 0 - 1), "cover no sample of data set 2"),
+    (fit_of(DISK * np.nan), "labels of data set 2.*NaN"),
+    (fit_of(np.arange(2000).reshape(40, 50)), "99 nodes and 2000 labels"),
+    (fit_of([DISK], [FLAT[..., 0]]), r"label to every row; a gray image needs three channels\.$"),
+    (fit_of([[0, 1]], [np.eye(4)]), r"shape \(4,\)"),
+    (fit_of(starts=()), "at least one positive start"),
+    (fit_of(solver=ml.BundleDual()), r"CCCP\(\)"),
+    (fit_of(similarity=near(Neighborhood(-2.0))), "got -2.0 and 99 positions"),
+    (fit_of(similarity=near(Neighborhood(0.1))), "holds no pair"),
+    (fit_of(similarity=near(memory=float("nan"))), "memory of at least"),
+    (fit_of(similarity=GIVEN, metric=ml.FullMetric()), "of given similarities"),
+]
+
+
+@every_row({"cuts": REFUSED})
+def test_refused(call: Callable[[], Any], sentence: str) -> None:
     pytest.importorskip("skimage")
-    with pytest.raises(ValueError, match=message):
-        learner_of(features=SMALL).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"starts": ()}, "at least one positive start"),
-        ({"solver": ml.BundleDual()}, r"CCCP\(\)"),
-        (
-            {"similarity": ml.similarities.GaussianSimilarity(Neighborhood(-2.0))},
-            "got -2.0 and 99 positions",
-        ),
-        ({"similarity": ml.similarities.GaussianSimilarity(Neighborhood(0.1))}, "holds no pair"),
-        (
-            {"similarity": ml.similarities.GaussianSimilarity(memory=float("nan"))},
-            "memory of at least",
-        ),
-        (
-            {"similarity": ml.similarities.GivenSimilarities(), "metric": ml.FullMetric()},
-            "of given similarities",
-        ),
-    ],
-)
-def test_wrong_parameters_are_named(parameters: dict[str, Any], message: str) -> None:
-    pytest.importorskip("skimage")
-    with pytest.raises(ValueError, match=message):
-        learner_of(features=SMALL, **parameters).fit(*images())
+    with assert_refused(sentence):
+        call()
 
 
 def test_the_first_image_may_be_labeled_in_full() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
@@ -22,7 +21,7 @@ from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations
-from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn, some_of
+from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn
 
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -222,38 +221,6 @@ def test_bad_completions_are_not_taken(completion) -> None:
     assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
 
 
-class Stopping:
-    """A solver that is interrupted in its n-th metric step."""
-
-    def __init__(self, solver, stop: int) -> None:
-        self.solver, self.left = solver, stop
-
-    def minimize(self, problem):
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return self.solver.minimize(problem)
-
-
-def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
-    y = masked(0.3)
-    alternation = ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
-    whole = fit(y, alternation=alternation)
-    assert len(whole.alternation_) >= 3
-    kept = ml.estimators.Alternation(
-        start=ml.estimators.PrincipalStart(4), checkpoint=str(tmp_path / "state.npz")
-    )
-    with pytest.warns(ConvergenceWarning):
-        stopped = fit(y, alternation=kept, solver=Stopping(ml.BundleDual(tolerance=1e-4), 2))
-    assert (stopped.alternation_.reason, len(stopped.alternation_)) == ("interrupted", 2)
-    resumed = fit(y, alternation=kept)
-    np.testing.assert_allclose(resumed.components_, whole.components_, atol=1e-10)
-    assert resumed.alternation_ == whole.alternation_
-    np.testing.assert_array_equal(resumed.completions_, whole.completions_)
-    with pytest.raises(ValueError, match="Alternation needs a checkpoint of this problem"):
-        fit(masked(0.6), alternation=kept)
-
-
 def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_path) -> None:
     y = masked(0.3)
     alternation = ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
@@ -263,15 +230,3 @@ def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_p
     stopped = fit(y, alternation=clone(kept).set_params(max_alternations=len(whole))).alternation_
     assert stopped.reason == "max_alternations"
     assert fit(y, alternation=kept).alternation_ == whole
-
-
-def test_errors() -> None:
-    y = masked(0.5)
-    with pytest.raises(ValueError, match="n_segments=None"):
-        fit(y, n_segments="given")
-    with pytest.raises(ValueError, match="alternation__checkpoint"):
-        fit(y, solver=ml.BundleDual(checkpoint="state.npz"))
-    with pytest.raises(ValueError, match="cover no sample of data set 1"):
-        table_learner().fit([IRIS, IRIS], [SPECIES, np.full(150, -1)])
-    with pytest.raises(ValueError, match='n_clusters="given"'):
-        table_learner(n_clusters=None).fit(IRIS, some_of([SPECIES], 0.2)[0])

@@ -18,6 +18,7 @@ TIGHT = ml.BundleDual(1e-6)
 def test_warm_solutions_are_the_cold_ones(metric, regularizer) -> None:
     count = "given" if isinstance(regularizer, ml.Trace) else None
     learner = ml.ChangePointMetricLearner(metric, regularizer, TIGHT, n_segments=count)
+    learner.set_params(standardize=count is None)
     path = ml.regularization_path(learner, XS, YS, [0.03, 0.3])
     np.testing.assert_array_equal(path.strengths, [0.3, 0.03])
     for strength, solution, fitted in zip(path.strengths, path.solutions, path.learners):
@@ -29,6 +30,9 @@ def test_warm_solutions_are_the_cold_ones(metric, regularizer) -> None:
         assert fitted.regularizer.strength == strength
         assert fitted.solution_ is solution
         assert solution.cuts is None  # nobody keeps hundreds of cuts by accident
+    B = fitted.get_mahalanobis_matrix() * np.outer(fitted.scale_, fitted.scale_)
+    weights = np.diag(B) if metric.polyhedral else np.linalg.eigvalsh(B)[::-1]
+    np.testing.assert_allclose(path.weights[-1], weights, atol=1e-9)
 
 
 def test_warm_starts_ask_oracles_less() -> None:

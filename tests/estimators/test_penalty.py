@@ -127,14 +127,6 @@ def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
             assert np.log(dear) - np.log(cheap) <= high - low + 1e-9
 
 
-def test_path_errors_of_a_full_partition_are_the_loss() -> None:
-    X = np.repeat([0.0, 5, 1], 4)[:, None] + np.arange(12)[:, None] % 2 * 0.1
-    path = ml.oracles.segmentation_path(X, (0.01, np.inf))
-    errors = path_errors(path, ml.Partition.from_change_points([4, 8, 12]))
-    assert errors[path.n_segments.tolist().index(3)] == 0.0
-    assert errors[0] == pytest.approx(2.0)  # Tr M + Tr N − 2 Tr MN = 1 + 3 − 2
-
-
 def sequences(n: int = 12, seed: int = 0) -> tuple[list, list]:
     """Steps under noise whose level differs by sequence, so that one penalty cannot do."""
     rng = np.random.default_rng(seed)
@@ -198,16 +190,6 @@ def test_moved_penalty_is_the_minimizer() -> None:
             cost = np.maximum(0, margin - (grid - a)) ** 2 + np.maximum(0, margin - (b - grid)) ** 2
             best = grid[np.argmin((grid - z) ** 2 + weight * cost)]
             assert moved_penalty(z, (a, b), margin, weight) == pytest.approx(best, abs=2e-3)
-
-
-def test_representation_and_full_labels() -> None:
-    rng = np.random.default_rng(3)  # the variance changes, not the mean
-    X = [np.concatenate([rng.normal(0, s, 300) for s in (1, 3, 1)])[:, None] for _ in range(6)]
-    y = [np.repeat([0, 1, 0], 300)] * 6
-    plain = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, y)
-    moments = ml.PenaltyLearner(ml.views.HermiteMoments(5), CONSTANT).fit(X, y)
-    assert moments.score(X, y) > plain.score(X, y) + 0.5
-    assert moments.components_.shape == (5, 5)
 
 
 def test_sequence_features_by_hand() -> None:

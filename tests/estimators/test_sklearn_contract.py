@@ -75,11 +75,6 @@ def small_learner(**parameters) -> ml.ChangePointMetricLearner:
     return ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1), **parameters)
 
 
-@pytest.fixture(scope="module")
-def fitted() -> ml.ChangePointMetricLearner:
-    return small_learner().fit(XS, YS)
-
-
 # Parameters
 
 

@@ -170,23 +170,11 @@ def test_row_by_row(learner) -> None:
     assert [*found, *stream.finish().ends] == batch.tolist()
 
 
-def test_long_signal() -> None:
-    """200,000 samples that wander far away: the same changes, each segment in its own center."""
-    rng = np.random.default_rng(1)
-    segmenter = segmenter_of(rng, 3, 1, 60.0)
-    segmenter.score_ = SegmentScore(np.eye(3), 60.0)
-    X = np.cumsum(np.repeat(9 * rng.normal(size=(400, 3)), 500, axis=0) * 0.002, axis=0)
-    X = X + np.repeat(5 * rng.normal(size=(400, 3)), 500, axis=0) + rng.normal(size=X.shape)
-    ends, _ = streamed(segmenter.stream(), np.array_split(X, 777))
-    assert ends == segmenter.predict_change_points(X).tolist()
-    assert len(ends) > 400
-
-
 def test_pending(learner) -> None:
     """What is pending is the best end as of now, with the margins of the samples since."""
     X = levels(4, 30)
     stream = learner.stream()
-    assert stream.pending().ends.tolist() == []
+    assert [len(stream.pending().ends), len(stream.pending().losses)] == [0, 0]
     committed = []
     for t in range(0, len(X), 5):
         committed += stream.push(X[t : t + 5]).ends.tolist()

@@ -70,7 +70,7 @@ def test_a_stretch_may_be_the_last_but_never_a_single_sample(recordings) -> None
 def test_leftmost_follows_the_gaps(recordings):
     known = partly(recordings, (0, 0, 70), (2, 30, 100))
     left = suggest(recordings.sequences, known, length=50, n=3, strategy="leftmost")
-    assert [s[:3] for s in left] == [(0, 70, 120), (0, 120, 150), (1, 0, 50)]
+    assert left == [(0, 70, 120, 0.0), (0, 120, 150, 0.0), (1, 0, 50, 0.0)]
 
 
 def step(*heights, size=40):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
@@ -100,14 +99,6 @@ def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> No
     repeated = matrix([IRIS, *both], [SPECIES] * 3, 10.0, 0.1)
     weighted = matrix(both, labels, 10.0, 0.1, [2, 1])
     assert_allclose(weighted, repeated, atol=1e-3 * np.abs(repeated).max())
-
-
-@pytest.mark.parametrize(
-    "learner", [ml.estimators.WhitenedClusteringLearner(), ml.ClusteringMetricLearner()]
-)
-def test_samples_that_are_a_cluster_each_ask_for_no_metric(learner) -> None:
-    learned = clone(learner).fit(np.random.default_rng(0).normal(size=(24, 3)), np.arange(24))
-    assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
 
 
 REFERENCES = {

@@ -8,7 +8,6 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import entropy, hypergeom
 
 import metriclearn.indices as indices
-from metriclearn.problem.partition import Partition
 
 
 def test_pair_counts_against_enumeration() -> None:
@@ -21,16 +20,6 @@ def test_pair_counts_against_enumeration() -> None:
             for kind in [(True, True), (True, False), (False, True), (False, False)]
         )
         assert indices.pair_counts(a, b) == expected
-
-
-def test_loss_is_the_distance_of_the_projections() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        a, b = rng.integers(0, 5, (2, 15))
-        M, N = (Partition.from_labels(labels).to_array() for labels in (a, b))
-        squared = np.sum((M - N) ** 2)
-        assert indices.partition_loss(a, b) == pytest.approx(squared / 15, abs=1e-14)
-        assert indices.partition_loss(a, b, normalized=False) == pytest.approx(squared, abs=1e-13)
 
 
 def test_against_all_matchings() -> None:

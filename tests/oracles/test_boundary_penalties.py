@@ -105,16 +105,6 @@ def test_equals_the_quadratic_program(seed) -> None:
             assert penalized.at(answer) == pytest.approx(counted[K - 1], **close)
 
 
-def test_equal_penalties_are_a_penalty_per_segment() -> None:
-    """p at all positions is λ = p but for the first segment."""
-    X, truth = noisy_steps(0)
-    plain = LowRankForm(X).plus(truth, 2.0)
-    penalized = ChargedForm(plain, penalties=np.full(len(X) + 1, 7.0))
-    answer = ConstrainedChangePoints()(penalized)
-    assert answer == ConstrainedChangePoints()(plain.shifted(-7.0))
-    assert penalized.at(answer) == pytest.approx(plain.shifted(-7.0).at(answer) + 7.0)
-
-
 def test_best_penalty_together_with_penalties_of_positions() -> None:
     """Changes that cost nothing where they are true leave no loss at some λ; enumeration of λ."""
     signals = [noisy_steps(seed, K=3) for seed in range(3)]

@@ -48,29 +48,6 @@ def test_equals_algorithm_1(known) -> None:
             assert answer == reference
 
 
-def values_of_every_count(form: ml.problem.LowRankForm, min_size: int) -> list[float]:
-    """V(K) for every possible K, equal to the values of Algorithm 1."""
-    values = []
-    for K in range(1, form.n_samples // min_size + 1):
-        answer = ml.oracles.ChangePoints(min_size)(form, K)
-        assert answer.n_clusters == K
-        assert answer.sizes.min() >= min_size
-        values.append(form.at(answer))
-        reference = form.at(ml.oracles.SummedArea(min_size)(form, K))
-        assert values[-1] == pytest.approx(reference, rel=1e-10, abs=1e-9)
-    return values
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0, 4.0])
-@pytest.mark.parametrize("min_size", [1, 3])
-def test_every_count_of_noise(weight, min_size) -> None:
-    """On noise no penalty leads to most counts."""
-    Z = np.random.default_rng(7).normal(size=(60, 2))
-    form = ml.problem.LowRankForm(Z).plus(ml.Partition.from_change_points([10, 25, 60]), weight)
-    values = values_of_every_count(form, min_size)
-    assert np.sum(np.diff(values, 2) > 1e-9) >= 3  # not concave: these are below the hull
-
-
 @pytest.mark.parametrize("min_size", [1, 3])
 @pytest.mark.parametrize("offset", [0.0, 1e8])
 def test_counts_of_a_wide_signal(offset, min_size) -> None:
@@ -84,18 +61,6 @@ def test_counts_of_a_wide_signal(offset, min_size) -> None:
         assert plain.at(answer) == pytest.approx(
             plain.at(ml.oracles.SummedArea(min_size)(plain, K)), rel=1e-9
         )
-
-
-@pytest.mark.parametrize("weight", [0.0, 2.0])
-@pytest.mark.parametrize("scale", [0.0, 1e-3, 0.1])
-@pytest.mark.parametrize(("T", "min_size"), [(1, 1), (9, 1), (20, 2), (16, 2), (30, 3), (40, 4)])
-def test_largest_count_when_the_truth_has_it_too(T, min_size, scale, weight) -> None:
-    """−κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size."""
-    truth = ml.Partition.from_change_points(np.arange(min_size, T + 1, min_size))
-    Z = np.random.default_rng(T).normal(size=(T, 1))
-    form = ml.problem.LowRankForm(scale * Z).plus(truth, weight)
-    values_of_every_count(form, min_size)
-    assert ml.oracles.ChangePoints(min_size)(form, T // min_size) == truth
 
 
 @pytest.mark.parametrize(

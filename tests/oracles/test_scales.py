@@ -46,15 +46,3 @@ def test_constraints_at_small_scales(size: float, weight: float) -> None:
             best = max(form.at(one) for one in every if known.allows(one))
             value = form.at(ml.oracles.ConstrainedChangePoints()(form, count, known))
             assert value == pytest.approx(best, abs=1e-9 * (size**2 + weight))
-
-
-def test_a_path_says_down_to_which_penalty_it_is_complete() -> None:
-    random = np.random.default_rng(0)
-    for _ in range(20):
-        Z = (random.normal(size=50) + np.repeat([0, 4, 0, 4, 0], 10))[:, None]
-        path, form = ml.oracles.segmentation_path(Z), ml.problem.LowRankForm(Z)
-        lowest = path.penalties[-1, 0]
-        for penalty in lowest + np.append(0.0, random.exponential(size=5)):
-            best = ml.oracles.ChangePoints()(form.shifted(-penalty))
-            value = form.at(ml.Partition(ends=path.at(penalty))) - penalty * len(path.at(penalty))
-            assert value == pytest.approx(form.at(best) - penalty * best.n_clusters)

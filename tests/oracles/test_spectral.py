@@ -129,25 +129,6 @@ def test_subgradient_inner_product_and_value_are_those_of_its_matrix(case) -> No
         assert FrobeniusLoss()(found, truth) == pytest.approx(loss, abs=1e-8)
 
 
-def test_cases_by_hand() -> None:
-    # N has 2 clusters of 2; without factors A = −2N + c: eigenvalues c − 2 (twice) and c (twice)
-    truth = Partition.from_labels([0, 0, 1, 1])
-    form = LowRankForm(np.zeros((4, 1)))
-    oracle = SpectralRelaxation()
-    for shift, trace, value in ((-1.0, 0, 0.0), (1.0, 2, 2.0), (3.0, 4, 8.0)):
-        found = oracle(form.plus(truth, 2.0).shifted(shift))
-        assert found.n_clusters == pytest.approx(trace)
-        assert form.plus(truth, 2.0).shifted(shift).at(found) == pytest.approx(value)
-    # K known: two directions of the complement first, then one half of each truth direction
-    for count, inner in ((1, 0.0), (2, 0.0), (3, 1.0), (4, 2.0)):
-        found = oracle(form.plus(truth, 2.0), count)
-        assert found.n_clusters == pytest.approx(count)
-        assert found.inner(truth) == pytest.approx(inner)
-    np.testing.assert_allclose(
-        oracle(form.plus(truth, 2.0), 1).to_array(), (np.eye(4) - truth.to_array()) / 2, atol=1e-12
-    )
-
-
 @pytest.mark.parametrize("count", [5, None])
 def test_lanczos_finds_the_same_as_a_full_decomposition(count) -> None:
     rng = np.random.default_rng(0)

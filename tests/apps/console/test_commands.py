@@ -365,9 +365,6 @@ def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     assert not (tmp_path / "x.csv").exists()
     truth = out / "s0.segments.csv"
     console.assert_refused("has no segments of s1, s2", *segment, folder, "--truth", truth)
-    (folder / "s0.csv").rename(tmp_path / "Zo\u00eb.csv")
-    save_segments({"Zoe\u0308": found[0]}, truth)  # the same name in another Unicode form
-    run(*segment, tmp_path / "Zo\u00eb.csv", "--out", tmp_path / "named", "--truth", truth)
 
 
 def test_tables_that_a_model_cannot_use(tmp_path: Path, console: Console) -> None:
@@ -635,20 +632,14 @@ def test_compare_folders(tmp_path: Path, console: Console) -> None:
 
 
 def test_groups_are_left_out_as_a_whole(tmp_path: Path, console: Console) -> None:
-    people, fit = tmp_path / "people.csv", ("fit", write_tables(tmp_path / "t"), "--label", "phase")
-    out = tmp_path / "p.model"
-
-    def fitted(text: str, status: int = 0) -> str:
-        people.write_text(text, encoding="utf-8")
-        return console(*fit, "--out", out, "--groups", people, status=status).err
-
-    lines = "recording;group\ns0;Ann\ns1;Ann\n"
-    assert "no group of s2" in fitted(lines, 1)
-    assert "got two of 's0'" in fitted(lines + "s2;Ben\ns0;Ben\n", 1)
-    assert "at least two groups" in fitted(lines + "s2;Ann\n", 1)
-    fitted(lines + "s2;Ben\n")
+    people, out = tmp_path / "people.csv", tmp_path / "p.model"
+    fit = ("fit", write_tables(tmp_path / "t"), "--label", "phase", "--out", out)
+    people.write_text("recording;group\ns0;Ann\ns1;Ann\n", encoding="utf-8")
+    console.assert_refused("no group of s2", *fit, "--groups", people)
+    people.write_text("recording;group\ns0;Ann\ns1;Ann\ns2;Ben\n", encoding="utf-8")
+    run(*fit, "--groups", people)
     grouped = ml.load(out).agreement_.scores
-    run(*fit, "--out", out)
+    run(*fit)
     # In two units with three penalties each: two groups and all, or three recordings and all.
     assert (len(grouped), len(ml.load(out).agreement_.scores)) == (18, 24)
 

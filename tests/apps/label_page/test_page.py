@@ -11,7 +11,7 @@ from scipy.io import wavfile
 
 from metriclearn.apps.console.commands import main
 from metriclearn.datasets.annotations import read_segments
-from tests.apps.label_page.browsing import SECONDS, Page, write_table
+from tests.apps.label_page.browsing import SECONDS, Page, emulate, write_table
 from tests.features.sounds import write_video
 
 pytest.importorskip("soundfile", reason="needs the extra audio")
@@ -181,10 +181,7 @@ def test_a_video_is_seen_and_heard_of_in_other_windows(
 def test_sound_on_small_and_large_screens(browser: Any, folder: Path, serve: Any) -> None:
     _, address = serve(folder)
     for width, scheme in ((390, "dark"), (1400, "light")):
-        metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        emulate(browser, width, scheme)
         browser.get("about:blank")
         browser.get_log("browser")
         page = Page(browser, address, folder)

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.apps.label_page.browsing import Page, opened, segments, write_labels, write_table
+from tests.apps.label_page.browsing import (
+    EYES,
+    Page,
+    contrast,
+    opened,
+    segments,
+    write_labels,
+    write_table,
+)
 
 FIRST = "01 morning walk"
 _COLORS = """
@@ -24,34 +32,6 @@ const seen = [box.left + 1, box.right - 1].map((x) => document.elementFromPoint(
 const isWhole = seen.every((one) => shown.contains(one));
 return [shown.textContent, shown.scrollWidth - shown.clientWidth, isWhole];
 """
-# Colors as eyes without one kind of cones see them, from linear RGB (Machado, Oliveira and
-# Fernandes, A physiologically-based model for simulation of color vision deficiency, 2009).
-EYES = {
-    "all": np.eye(3),
-    "protanopia": [
-        *([0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216]),
-        [-0.003882, -0.048116, 1.051998],
-    ],
-    "deuteranopia": [
-        *([0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413]),
-        [-0.011820, 0.042940, 0.968881],
-    ],
-    "tritanopia": [
-        *([1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602]),
-        [0.004733, 0.691367, 0.303900],
-    ],
-}
-
-
-def contrast(one: str, other: str, eyes: str) -> float:
-    """The contrast of two colors by WCAG 2.2."""
-    bright = []
-    for color in (one, other):
-        parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-        linear = np.where(parts > 0.04045, ((parts + 0.055) / 1.055) ** 2.4, parts / 12.92)
-        seen = np.clip(np.array(EYES[eyes]) @ linear, 0, 1)
-        bright.append(float(seen @ [0.2126, 0.7152, 0.0722]) + 0.05)
-    return max(bright) / min(bright)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """The label page in a browser: its server is killed, restarted and refuses; exact selections."""
 
 import json
-import math
 import os
 import signal
 import socket
@@ -197,10 +196,7 @@ def test_selections_end_at_your_boundaries_first(page: Any) -> None:
     stretches = [one for one in page.file()["recordings"]["first"] if one["kind"] == "segment"]
     assert [one["end"] for one in stretches][:1] == [stretches[1]["start"]] == [7.87]
     # a click in the row You selects between yours, although the model has a boundary at 24 s
-    area = page.all("#timeline .u-over")[0].rect
-    across = round((20.0 / SECONDS - 0.5) * area["width"])
-    place = page.all("#timeline .u-over")[0], across, int(area["height"] / 2 - 54)
-    page.actions().move_to_element_with_offset(*place).click().perform()
+    page.move(page.pixel(20.0), "You", click=True)
     assert page.all("#hint")[0].text.startswith("0:17.000 (your boundary) to 0:30.000 selected")
     # an unlabeled rest below a step of 0.1 s is labeled, too, where the pointer is far from its end
     page.at(14.0).perform()
@@ -248,21 +244,14 @@ def test_accepting_keeps_what_you_have_labeled(page: Any) -> None:
 
 def test_a_click_where_the_wheel_has_zoomed_is_saved_to_the_millisecond(page: Any) -> None:
     page.saved()
-    (area,) = page.all("#timeline .u-over")
-    script = "const {left, width} = arguments[0].getBoundingClientRect(); return [left, width]"
-    left, wide = page.browser.execute_script(script, area)
-    time = 13.043
+    area, time = page.box("#timeline .u-over"), 13.043
     page.browser.execute_script(
-        "const [area, clientX] = arguments;"
+        "const [clientX] = arguments, area = document.querySelector('#timeline .u-over');"
         "area.dispatchEvent(new WheelEvent('wheel', {clientX, deltaY: -2500, bubbles: true}));",
-        *(area, left + time / SECONDS * wide),
+        area["left"] + time / SECONDS * area["width"],
     )
-    shown = "const bar = document.querySelector('#overview i').style; return [bar.left, bar.width]"
-    first, part = (float(value[:-1]) / 100 for value in page.browser.execute_script(shown))
-    assert part * SECONDS < 0.001 * wide  # a pixel is less than a millisecond
-    across = (time / SECONDS - first) / part * wide
-    middle = math.floor(left + wide / 2) - left  # offsets of the mouse count from there
-    place = area, round(across - middle), 0
-    page.actions().move_to_element_with_offset(*place).click().perform()
+    first, last = page.view()
+    assert last - first < 0.001 * area["width"]  # a pixel is less than a millisecond
+    page.move(page.pixel(time), click=True)
     page.saved()
     assert page.changes("first") == [time]

@@ -34,10 +34,6 @@ def page(browser: Any, folder: Path, serve: Any) -> Page:
     return Page(browser, address, folder)
 
 
-def text(page: Page, selector: str) -> str:
-    return page.all(selector)[0].get_attribute("textContent")
-
-
 def test_labels_of_a_person_from_the_keyboard(page: Page) -> None:
     """Names, annotators, suggestions, "fill", the verdict, and what screen readers hear."""
     page.saved()
@@ -53,21 +49,21 @@ def test_labels_of_a_person_from_the_keyboard(page: Page) -> None:
     assert page.file()["annotators"] == {"table": ["Ada"]}
 
     found = re.match(
-        r"(\d+) % of boundaries agree \(likely (\d+) % to (\d+) %\)", text(page, "#share")
+        r"(\d+) % of boundaries agree \(likely (\d+) % to (\d+) %\)", page.text("#share")
     )
     assert found
     share, low, high = map(int, found.groups())
     assert 40 < low <= share <= high <= 100
     assert low < high
-    assert "Measured on 2 stretches of yours" in text(page, "#verdict")
-    assert "of your 4 boundaries" in text(page, "#verdict")
-    assert "With so few stretches the number is rough" in text(page, "#verdict")
+    assert "Measured on 2 stretches of yours" in page.text("#verdict")
+    assert "of your 4 boundaries" in page.text("#verdict")
+    assert "With so few stretches the number is rough" in page.text("#verdict")
 
     # the rest has a name of the model and how sure it is; one key accepts it
     page.click(23.0, below=True)
-    hint = text(page, "#hint")
+    hint = page.text("#hint")
     assert "press A to accept: rest" in hint or "press A to accept: work" in hint
-    page.until(lambda: text(page, "#said") == text(page, "#hint"))
+    page.until(lambda: page.text("#said") == page.text("#hint"))
     page.press("a")
     page.saved()
     stretches = [one for one in page.file()["recordings"]["table"] if one["kind"] == "segment"]
@@ -75,12 +71,12 @@ def test_labels_of_a_person_from_the_keyboard(page: Page) -> None:
 
     # the cursor is announced with what lies there
     page.press(chr(27), "\ue014")  # Escape, right
-    page.until(lambda: "Cursor at 0:2" in text(page, "#said"))
+    page.until(lambda: "Cursor at 0:2" in page.text("#said"))
     # a click may have moved to a boundary of the model nearby
-    assert re.search(r"Your label: work, 0:(19\.9|20)", text(page, "#said"))
-    assert "Model: work" in text(page, "#said")
+    assert re.search(r"Your label: work, 0:(19\.9|20)", page.text("#said"))
+    assert "Model: work" in page.text("#said")
     page.press(",")
-    page.until(lambda: re.match(r"Your boundary, at 0:(19\.9|20\.0)", text(page, "#said")))
+    page.until(lambda: re.match(r"Your boundary, at 0:(19\.9|20\.0)", page.text("#said")))
 
     # a gap is filled from the stretch before it
     page.drag(16.9, 18.5, below=True)
@@ -102,7 +98,7 @@ def test_sound_is_looped_and_slowed(page: Page) -> None:
     page.drag(2.0, 2.5)
     page.press("l", "s", " ")
     assert page.browser.execute_script(f"{sound}.playbackRate") == 0.5
-    assert text(page, "#speed") == "½×"
+    assert page.text("#speed") == "½×"
     heard = f"{here}; return window.heard = [...(window.heard ?? []), sound.currentTime]"
     page.until(lambda: (np.diff(page.browser.execute_script(heard)) < -0.2).any())  # went back
     times = np.array(page.browser.execute_script(heard))
@@ -110,7 +106,7 @@ def test_sound_is_looped_and_slowed(page: Page) -> None:
     assert times.max() < 2.9
     page.press(" ", "l", "s", "s")
     assert page.browser.execute_script(f"{sound}.paused")
-    assert text(page, "#speed") == "1×"
+    assert page.text("#speed") == "1×"
     # a paused player does not throw the view back to the cursor
     page.press("0", "+", "+", "+", "+")
     bar = "return document.querySelector('#overview i').style.left"
@@ -181,12 +177,12 @@ def test_tiers_are_separate_and_seen_together(page: Page) -> None:
     page.all("#more summary")[0].click()
     page.all("#tiers input")[0].send_keys("words\n")
     page.until(lambda: page.browser.current_url.endswith("/tier/words/"))
-    page.until(lambda: text(page, "#tier") == "tier words")
+    page.until(lambda: page.text("#tier") == "tier words")
     page.until(lambda: page.all("#recordings button"))
     # the stretch of the other tier is in the last row; a click there selects it
     page.click(4.0, below=True)
     start, end = (before["recordings"]["table"][0][name] for name in ("start", "end"))
-    assert text(page, "#hint").startswith(f"0:{start:06.3f} to 0:{end:06.3f} selected")
+    assert page.text("#hint").startswith(f"0:{start:06.3f} to 0:{end:06.3f} selected")
     page.press("n")
     page.saved()
     assert page.file() == before
@@ -197,7 +193,7 @@ def test_tiers_are_separate_and_seen_together(page: Page) -> None:
     page.until(lambda: not page.browser.current_url.endswith("/tier/words/"))
     page.until(lambda: page.all("#recordings button"))
     page.saved()
-    assert text(page, "#tier") == ""
+    assert page.text("#tier") == ""
     assert [one["level"] for one in page.browser.get_log("browser")] == []
 
 
@@ -244,20 +240,20 @@ def test_a_model_is_learned_and_then_downloaded(
     page.saved()
     page.open("tone")
     ask_for_model()
-    page.until(lambda: text(page, "#toast").startswith("A model needs labels"))
+    page.until(lambda: page.text("#toast").startswith("A model needs labels"))
     assert page.all("#toast")[0].is_displayed()
-    assert text(page, "#learning") == ""
+    assert page.text("#learning") == ""
     page.all("#transfer form button")[0].click()
 
     page.open("table")
     ask_for_model()
-    said = page.until(lambda: text(page, "#learning"))
+    said = page.until(lambda: page.text("#learning"))
     assert re.fullmatch(r"Learning, (\d+%, )?\d+ s\. The file comes when this is done\.", said)
     page.all("#transfer form button")[0].click()
     page.click(2.0)  # the page is used further
     page.saved()
     page.all("#files")[0].click()
     (path,) = page.until(lambda: list(saved.glob("*.model")))
-    page.until(lambda: text(page, "#learning") == "")
+    page.until(lambda: page.text("#learning") == "")
     assert metriclearn.load(path).feature_names_in_.tolist() == ["x", "y"]
     assert page.changes("table")[0] == pytest.approx(2.0, abs=0.1)

@@ -135,22 +135,13 @@ def test_regions_without_labels_and_instants() -> None:
             [task(region(0, 1, "a"), region(1, 2, "b", from_name="speaker"))],
             r"Task 5 has labels of \['label', 'speaker'\]",
         ),
-        (
-            [task(region(0, 1, "a"), region(1, 2, "b", from_name=["speaker"]))],
-            "Task 5 has labels of",
-        ),
-        (
-            [task(bare(start=0, end=1, labels=["a", "b"]))],
-            r"Task 5 has a region with the labels \['a', 'b'\]; keep one",
-        ),
+        ([task(region(0, 1, "a"), region(1, 2, "b", from_name=["speaker"]))], "has labels of"),
+        ([task(bare(start=0, end=1, labels=["a", "b"]))], r"Task 5 has .* \['a', 'b'\]; keep one"),
         (
             [task(bare(start=0, end=1, labels="a"))],
             "Task 5 has a region with the labels 'a'; keep one of them, in a list",
         ),
-        (
-            [task(bare(start=0, end=1, channel=[1]))],
-            r"Task 5 has a region of the channel \[1\]; name it by a number",
-        ),
+        ([task(bare(start=0, end=1, channel=[1]))], r"Task 5 has .* channel \[1\]; name it"),
         (
             [task(*(bare("audio", start=k, end=2, channel=k) for k in (0, 1)))],
             r"Task 5 has regions of the channels \[0, 1\]; pass channel=0",

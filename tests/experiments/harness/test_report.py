@@ -21,6 +21,7 @@ from experiments.harness.report import (
 from experiments.harness.results import headline, paired_tests, read_results
 from metriclearn import ChangePointMetricLearner
 from metriclearn.plots import plot_embeddings
+from tests.apps.label_page.browsing import emulate
 
 METHODS = {
     "ours": (0.44, 0.05, 0.33),
@@ -286,12 +287,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(folder, make_results(), make_artifacts())
 
 
-@pytest.mark.parametrize(("width", "height", "scheme"), [(360, 800, "dark"), (1280, 900, "light")])
-def test_page_in_a_browser(browser: Any, page: Path, width: int, height: int, scheme: str) -> None:
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
+def test_page_in_a_browser(browser: Any, page: Path, width: int, scheme: str) -> None:
+    emulate(browser, width, scheme)
     browser.get(page.as_uri())
     assert browser.execute_script("return window.innerWidth") == width
     images = browser.execute_script(
