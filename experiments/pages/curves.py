@@ -24,6 +24,8 @@ from metriclearn.plots.canvas import (
     tidy,
 )
 
+_SPACE = 0.03  # between legend and lines, as a share of the height of a panel
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -71,5 +73,10 @@ def plot_curves(parts: Sequence[Panel], message: str, ax: Axes | None = None) ->
         say(panel, part.title)
         panel.set_ylim(bottom=0)
         tidy(panel, part.xlabel, part.ylabel, "y")
-        legend(panel)
-    return figure_of(axes[0])
+        legend(panel, loc="upper left", ncols=2, columnspacing=1.0, handlelength=1.5)
+    figure = figure_of(axes[0])
+    figure.draw_without_rendering()
+    for panel in axes[: len(parts)]:  # room for the legend above all lines
+        share = panel.get_legend().get_window_extent().height / panel.bbox.height + _SPACE
+        panel.set_ylim(top=panel.get_ylim()[1] / (1.0 - share))
+    return figure
