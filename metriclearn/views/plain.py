@@ -16,7 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.problem.partition import numbered
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array, shown
+from metriclearn.running.parameters import (
+    Needs,
+    check_changed,
+    check_parameters,
+    dimensions,
+    real_array,
+    shown,
+)
 
 if TYPE_CHECKING:
     from metriclearn.views.gaps import Labels
@@ -159,6 +166,7 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     def read(self, X: Any, *, fitting: bool = False) -> list[NDArray[np.float64]]:
         """Return the recordings as arrays of the same columns. Raises ValueError for others."""
+        check_changed(self)
         who, one = type(self).__name__, is_one(X)
         tables = [X] if one else list(X)
         if not tables:
