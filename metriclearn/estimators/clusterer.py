@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
 from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.reading.labels import read_weights
 from metriclearn.estimators.reading.tables import (
     Clustered,
     cluster_codes,
@@ -227,11 +228,11 @@ class Clusterer(ComponentParameters):
         """
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
 
         N is the partition by the labels y. With ``n_clusters="given"`` the numbers of clusters are
-        taken from y.
+        taken from y. ``sample_weight`` holds a weight for every data set, (N,).
         """
         single = is_single(X)
         truths = list(map(cluster_codes, [y] if single else y))
@@ -247,7 +248,8 @@ class Clusterer(ComponentParameters):
             _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
             for labels, truth in zip(found, truths)
         ]
-        return -float(np.mean(losses))
+        weights = read_weights(type(self).__name__, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
 
     def _folds(self, given: Clustered) -> tuple[list[tuple[NDArray, NDArray]], NDArray]:
         """Divide the data sets, or the rows of a table, into those to fit to and those left out.
@@ -291,6 +293,7 @@ class Clusterer(ComponentParameters):
 
     def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
         check_is_fitted(self, "models_")
+        check_parameters(self)  # some may have been set after the fit
         single = is_single(X)
         data = [X] if single else list(X)
         if isinstance(n_clusters, np.ndarray):
