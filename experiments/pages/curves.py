@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from metriclearn.plots.canvas import (
     MUTED,
@@ -77,6 +78,7 @@ def plot_curves(parts: Sequence[Panel], message: str, ax: Axes | None = None) ->
     figure = figure_of(axes[0])
     figure.draw_without_rendering()
     for panel in axes[: len(parts)]:  # room for the legend above all lines
-        share = panel.get_legend().get_window_extent().height / panel.bbox.height + _SPACE
+        (made,) = panel.findobj(Legend)
+        share = made.get_window_extent().height / panel.bbox.height + _SPACE
         panel.set_ylim(top=panel.get_ylim()[1] / (1.0 - share))
     return figure

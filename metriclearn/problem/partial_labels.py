@@ -260,11 +260,14 @@ class PartialPartition:
         return self.segmentation() is not None
 
     def at(self, kept: NDArray[np.int64]) -> PartialPartition:
-        """Return what the labels together say about the kept rows, see :meth:`Region.at`."""
+        """Return the labels of the kept rows: all regions that follow from the labels together.
+
+        A change between two kept rows stands for all changes between them, see :meth:`Region.at`.
+        """
         first, last = int(kept[0]), int(kept[-1])
-        # A region as given may hold kept rows that its undecided positions do not hold.
-        given = self.constraints if last - first >= len(kept) else ()
-        every = chain(self.facts, given)
+        # In a wider region, more changes between kept rows are in the region for certain.
+        wide = self.pieces.widened() if last - first >= len(kept) else ()
+        every = chain(self.facts, wide)
         near = (one for one in every if one.start < last and one.stop - 1 > first)
         regions = dict.fromkeys(seen for region in near for seen in region.at(kept))
         return PartialPartition(len(kept), regions=regions)
