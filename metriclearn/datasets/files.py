@@ -191,7 +191,7 @@ def read_labeled(
 
 
 def _with_blanks(labels: NDArray, blank: NDArray[np.bool_]) -> NDArray:
-    """Return the labels of all rows; rows without one have −1 beside whole numbers, or no text."""
+    """Return the labels of all rows. Rows without one get −1 among whole numbers, else ""."""
     whole = labels.dtype.kind in "iuf" and np.all(labels == np.floor(labels))
     known = labels.astype(np.int64) if whole else labels.astype(np.str_)
     every = np.full(len(blank), -1 if whole else "", dtype=known.dtype)

@@ -86,8 +86,8 @@ def load_files(
     Warns
     -----
     UserWarning
-        If a column is left out because it holds times, or if one increases in every row, so that it
-        may hold row numbers or times.
+        If a column of times is not read, or if a column increases in every row, so that it may hold
+        row numbers or times.
 
     See Also
     --------

@@ -144,8 +144,8 @@ def _draw_series(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Draw a series (T, P) in which the columns of each block change together.
 
-    The second result has the segment number of every sample. The segments are those of the first
-    block.
+    The second result has the segment number of every sample. The first block determines the
+    segments.
     """
     X = noise * rng.standard_normal((limits[0], sum(map(len, blocks))))
     segments = [_draw_segments(*limits, rng) for _ in blocks]
