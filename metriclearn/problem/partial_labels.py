@@ -45,9 +45,9 @@ class PartialPartition:
     All annotations must hold at once. For a segmentation, all annotations are translated to
     regions. Between two neighboring samples there is no change if their labels are equal, and a
     change if their labels differ. A gap between two labeled stretches has at least one change if
-    their labels differ. If the labels are equal, nothing is assumed about the gap, because a label
-    may recur. For a clustering, equal labels mean the same cluster everywhere, different labels
-    mean different clusters, and the samples of a ``same`` span share a cluster. Change-points and
+    their labels differ. If the labels are equal, the gap may hold any changes, because a label may
+    recur. For a clustering, equal labels mean the same cluster everywhere, different labels mean
+    different clusters, and the samples of a ``same`` span share a cluster. Change-points and
     regions have no effect on clusterings.
 
     Parameters
@@ -347,7 +347,7 @@ class LabeledPartial(PartialPartition):
     """Partial labels of a segmentation, with the labels of samples as people give them.
 
     As for :class:`~metriclearn.problem.partition.LabeledPartition`, neighboring segments may have
-    the same label. A change may lie beside samples that nobody has labeled.
+    the same label. A change may lie next to unlabeled samples.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ class Region:
 
 
 class Pieces(NamedTuple):
-    """What is known about changes if all constraints of a partial segmentation are combined.
+    """The knowledge about changes if all constraints of a partial segmentation are combined.
 
     Attributes
     ----------

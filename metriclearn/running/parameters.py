@@ -69,7 +69,7 @@ def real_array(
     signals : bool
         Whether a one-dimensional array is converted to one column.
     allow : collection of "empty", "infinite" and "missing"
-        What is accepted in addition: an empty array, infinite numbers or NaN.
+        Also accept an empty array, infinite numbers or NaN.
 
     Raises
     ------

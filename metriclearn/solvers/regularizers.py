@@ -22,7 +22,7 @@ class Omega(Protocol):
     """A convex function Ω(w) ≥ 0 on a cone. The penalty of a cluster is not regularized.
 
     A solver needs no more than these three methods to certify its result. The last coordinate of w
-    and g is that of the penalty, if the cone has one. All methods ignore it.
+    and g belongs to the penalty, if the cone has one. All methods ignore it.
     """
 
     def __call__(self, w: NDArray) -> float:

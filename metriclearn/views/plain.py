@@ -53,11 +53,11 @@ class StatelessTransformer(  # type: ignore[call-arg]
 class View(Protocol):
     """Turns rows into rows. ``X`` is a list of recordings, (T_i, P) arrays.
 
-    A view may say by ``missing`` whether it reads recordings with NaN, by ``keeps_all`` whether it
-    keeps all rows, by ``running`` whether its rows are running sums, and by ``held_out`` whether
-    training rows must come from a view fitted without the group of the recording. A view that
-    leaves rows out also has ``kept(X)``, the numbers of the rows that it keeps. A linear view has
-    ``matrix_``, the matrix W of its rows X Wᵀ.
+    A view may have four flags. ``missing``: it reads recordings with NaN. ``keeps_all``: it keeps
+    all rows. ``running``: its rows are running sums. ``held_out``: training rows must come from a
+    view fitted without the group of the recording. A view that leaves rows out also has
+    ``kept(X)``, the numbers of the rows that it keeps. A linear view has ``matrix_``, the matrix W
+    of its rows X Wᵀ.
 
     See Also
     --------
@@ -127,7 +127,7 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
     missing: ClassVar[bool] = False
     # Whether there is a row for every row of a recording; otherwise the view has ``kept``.
     keeps_all: ClassVar[bool] = True
-    # Whether rows are sums over all rows so far; ``reach`` is then that of their increases.
+    # Whether rows are sums over all rows so far; ``reach`` is then the reach of their increases.
     running: ClassVar[bool] = False
     # Whether training rows must come from a view fitted without the group of the recording.
     held_out: ClassVar[bool] = False

@@ -165,7 +165,7 @@ def load_dataset(name: str, root: PathLike | None = None, **options: Any) -> Any
 
     Options of the data sets of sound (jamendo_singing to speech_segments): ``extractor``, such as
     ``AudioFeatures(rate=2)``, is needed; ``segments``, ``recordings``, ``gap``, ``groups`` and
-    ``cache`` are those of :func:`load_recordings`.
+    ``cache`` are passed to :func:`load_recordings`.
 
     Examples
     --------

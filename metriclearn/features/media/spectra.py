@@ -1,7 +1,7 @@
 """Descriptors of short-time spectra in numpy.
 
 librosa has the same descriptors, but compiles code at first use, which takes about 70 MiB of
-memory. The tests compare the results with those of librosa. The filters are those of librosa.
+memory. The tests compare the results with librosa. The filters are the same as in librosa.
 """
 
 from __future__ import annotations
