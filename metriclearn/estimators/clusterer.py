@@ -82,10 +82,10 @@ class Clusterer(ComponentParameters):
         a whitened metric for tables.
     combine : "best", "consensus" or "uniform"
         "best" is the simplest family whose loss on the parts left out exceeds the least by at most
-        one standard error. With "consensus", the weights q are those for which the weighted mean of
+        one standard error. With "consensus", the weights q are chosen so that the weighted mean of
         the members' matrices predicts the matrices of the labels best, by least squares on the
-        parts left out; few clusters pull them towards each other. With "uniform", all families have
-        the same weight.
+        parts left out. Few clusters pull the weights towards each other. With "uniform", all
+        families have the same weight.
     n_clusters : "given" or None
         With "given", the numbers of clusters are known. For the parts left out, they are counted in
         the labels. With None, each model estimates these numbers, and the compromise may have any

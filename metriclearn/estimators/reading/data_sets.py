@@ -232,7 +232,7 @@ def _names_of(columns: Any) -> NDArray[Any]:
 
 
 def _is_numbered(names: NDArray) -> bool:
-    """Tell whether columns have the numbers 0 … P − 1, as those of a table without names."""
+    """Tell whether columns have the numbers 0 … P − 1, as in a table without names."""
     return list(names) == list(range(len(names)))
 
 

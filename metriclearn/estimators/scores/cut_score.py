@@ -324,7 +324,7 @@ class NormalizedCutSegmenter(LearnedMetric):
     balance: Annotated[float, Real(-2.0, 2.0)] = 0.0
 
     score_: CutScore = field(init=False)
-    # What was learned is read from the score.
+    # The score holds the learned values.
     components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
     scale_ = property(attrgetter("score_.scale"))
     eigenvalue_threshold_ = property(attrgetter("score_.threshold"))
