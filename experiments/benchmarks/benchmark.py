@@ -157,7 +157,8 @@ class Benchmark:
 
 
 def _record(table: _Table, run: Run) -> dict[str, Any]:
-    """Measure a table, and return what is saved. Timings keep the seconds of every run."""
+    """Measure a table, and return the content of its file. Timings keep the seconds of every
+    run."""
     rows = table.rows(run)
     note = table.note(rows) if callable(table.note) else table.note
     plain = json.loads(json.dumps(rows, default=_plain))

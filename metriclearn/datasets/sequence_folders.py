@@ -231,8 +231,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     Warns
     -----
     UserWarning
-        If a file that is left out has no column ``start``: such a file may not be a table of
-        segments.
+        If an omitted file has no column ``start``: such a file may not be a table of segments.
 
     See Also
     --------

@@ -202,8 +202,8 @@ class Encoder(PlainView):
         X : sequence of (T_i, P) arrays
         y : Labels
         groups : sequence of N labels, optional
-            Recordings of the same group are held out together. By default each recording is a group
-            of its own.
+            Recordings of the same group are held out together. By default each recording is a
+            separate group.
 
         Raises
         ------

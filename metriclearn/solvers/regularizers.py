@@ -151,8 +151,8 @@ class Norm:
     def minimum(self, g: NDArray, best: float) -> float:
         """Return the least ⟨g, w⟩ + Ω(w), see :meth:`Omega.minimum`.
 
-        If Ω(w) = t, then ⟨g, w⟩ ≥ −t Ω°(−g), with equality for some w. So the least value is that
-        of t (1 − Ω°(−g)) for 0 ≤ t ≤ ``best``.
+        If Ω(w) = t, then ⟨g, w⟩ ≥ −t Ω°(−g), with equality for some w. So the least value is the
+        minimum of t (1 − Ω°(−g)) over 0 ≤ t ≤ ``best``.
         """
         return best * min(0.0, 1.0 - float(self.polar(-g[: self.cone.n_metric])))
 

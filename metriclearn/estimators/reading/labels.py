@@ -89,7 +89,7 @@ def read_labelings(
 
     Returns
     -------
-    list of Partition; of PartialPartition if ``partial`` and some labels are unknown
+    list of Partition, or list of PartialPartition if ``partial`` and some labels are unknown
 
     Raises
     ------
