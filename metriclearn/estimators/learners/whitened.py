@@ -107,9 +107,9 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose
 class WhitenedClusteringLearner(ClusteringMetricLearner):
     """Learn a full metric after relevant component analysis, for few samples.
 
-    The metric is B = WᵀCW. W whitens a covariance S. C is learned with large margin: it solves Eq.
-    (9) of Lajugie, Arlot & Bach. K-means looks for round clusters of similar extent. Whitening by
-    the covariance within clusters (RCA, ``Whiten()``) makes clusters round. If C is then
+    The metric is B = WᵀCW. W whitens a covariance S. C is learned with large margin: it solves
+    Eq. (9) of Lajugie, Arlot & Bach. K-means looks for round clusters of similar extent. Whitening
+    by the covariance within clusters (RCA, ``Whiten()``) makes clusters round. If C is then
     regularized strongly, the weight of a direction is proportional to how much clusters differ
     along it. After whitening by the total covariance (``Whiten(between=1.0)``), a strongly
     regularized C gives the same weight to all directions along which clusters differ. The result is
