@@ -12,7 +12,7 @@ EXPRESSION -->`` and ``<!-- /made -->``. EXPRESSION is Jinja and calls methods o
 /said -->``. The check refuses all other numbers, except in code and references. The check also
 reads reStructuredText and the gallery, and refuses pages and pictures without results. A picture
 holds the digest of its data. The page of a picture holds the digest of this picture, and a record
-in ``docs/research`` holds the digest of its own text.
+in ``docs/research`` holds the digest of its text.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def filled(text: str, committed: Committed) -> str:
         expression, line = match[1], match[2]
         try:
             value = environment.from_string("{{ " + expression + " }}").render(names).strip()
-        except FileNotFoundError as missing:  # results that nobody has committed yet
+        except FileNotFoundError as missing:  # results that are not committed yet
             file = Path(missing.filename).relative_to(committed.docs).with_suffix("")
             command = f"python -m experiments.run experiment={file.name}"
             value = _AWAITED.format(command if file.parent.name == "results" else file)

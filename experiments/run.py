@@ -146,8 +146,8 @@ def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
 
 
 class JobsTable(Callback):
-    """Makes one table of the jobs of ``--multirun``. The table has the overrides of each job, and
-    the results of ours and of the best other method."""
+    """Makes one table of the jobs of ``--multirun``. The table has the overrides of each job, our
+    results, and the results of the best other method."""
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Print the table, and write it to ``results.md`` in the folder of the sweep."""
@@ -167,8 +167,7 @@ class JobsTable(Callback):
 
 
 def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """Return two cells from the first column of a table: the result of ours, and that of the best
-    other method."""
+    """Return two cells from the first column of a table: our result, and the best other result."""
     column = next(iter(table["columns"]))
     cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}
     other = next(((m, c) for m, c in cells.items() if not m.startswith(OURS)), None)

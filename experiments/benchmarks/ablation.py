@@ -130,8 +130,8 @@ def _recordings(name: str, kind: str) -> Row:
     """Return a call that segments the first twelve recordings of a data set, with a metric learned
     from these recordings.
 
-    ``kind`` chooses what is timed: loss-augmented inference, inference with the true number of
-    segments, or boundary margins.
+    ``kind`` chooses the program to time: loss-augmented inference, inference with the true number
+    of segments, or boundary margins.
     """
     data = load_dataset(name)
     data = data.select(range(min(12, len(data))))

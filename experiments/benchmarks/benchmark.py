@@ -66,7 +66,7 @@ class _Table:
     apart: bool
 
     def rows(self, run: Run) -> list[Row]:
-        """Measure all cases. With ``apart`` every case has a process of its own."""
+        """Measure all cases. With ``apart`` every case runs in a separate process."""
         rows: list[Row] = []
         for case in self.cases(run) if callable(self.cases) else self.cases:
             call = partial(in_own_process, self.measure) if self.apart else self.measure
@@ -122,7 +122,7 @@ class Benchmark:
         part : str
             The part of the benchmark that the table belongs to. Each part has its own file.
         apart : bool
-            Whether every case is measured in a process of its own, whose peak memory is a column.
+            Whether every case runs in a separate process, whose peak memory is a column.
         """
 
         def added(measure: Measure) -> Measure:
@@ -157,7 +157,8 @@ class Benchmark:
 
 
 def _record(table: _Table, run: Run) -> dict[str, Any]:
-    """Measure a table, and return what is saved. Timings keep the seconds of every run."""
+    """Measure a table, and return the content of its file. Timings keep the seconds of every
+    run."""
     rows = table.rows(run)
     note = table.note(rows) if callable(table.note) else table.note
     plain = json.loads(json.dumps(rows, default=_plain))

@@ -85,7 +85,7 @@ class Signal:
         return ml.problem.LowRankForm(self.Z, shift=-self.penalty)
 
     def scaled(self, ratio: float | None) -> Signal:
-        """Scale the signal until the penalty is ``ratio``. By default nothing is changed."""
+        """Scale the signal until the penalty is ``ratio``. By default the signal stays the same."""
         penalty = self.penalty if ratio is None else ratio
         return replace(self, Z=self.Z * np.sqrt(penalty / self.penalty), penalty=penalty)
 
@@ -126,8 +126,8 @@ def penalized(size: tuple[int, ...], run: Run) -> Row:
     "Ours is the whole call on a fitted learner, input checks included.",
 )
 def with_product(size: tuple[int, ...], run: Run) -> Row:
-    """Time programs that get X. Our time is that of ``predict_change_points``. A peer segments X L,
-    and its time includes the computation of this product."""
+    """Time programs that get X. Our time is for ``predict_change_points``. A peer segments X L, and
+    its time includes the computation of this product."""
     signal, learner = make_signal(*size), ml.ChangePointMetricLearner()
     learner.score_ = SegmentScore(signal.L.T, signal.penalty)
     learner.n_features_in_ = len(signal.L)
@@ -234,8 +234,8 @@ def augmented(case: tuple[float | None, tuple[int, ...]], run: Run) -> Row:
 def of_length(
     case: tuple[int, str, Callable[[int], int]], run: Run, sizes: Sequence[int]
 ) -> Iterator[Row]:
-    """Yield times against T, for programs that get Z. If a peer would take more than 100 s for the
-    next length at quadratic cost, it is left out from there on."""
+    """Yield times against T, for programs that get Z. A peer stops as soon as it would take more
+    than 100 s for the next length at quadratic cost."""
     n_features, words, count = case
     sizes = (100, 200) if run.tiny else sizes
     peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}

@@ -51,7 +51,7 @@ _DRAWN = 1.0
 _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # numbers of samples, and of clear segments
 _GIVEN = {"true number": 1.0, "half of it": 0.5, "twice as many": 2.0}
 _TOLERANCE = 2
-_SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # of models, among those of the consensus
+_SHARES = (0.0, 0.5, 0.75, 0.9, 0.99, 1.01)  # share of the models of the consensus
 Timed = tuple[str, MahalanobisSegmenter, Sequence[NDArray], list[int] | None]
 
 
@@ -173,7 +173,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
     part="consensus",
 )
 def doubt(experiment: str, run: Run) -> Row:
-    """Measure a data set in a process of its own, and keep its boundaries."""
+    """Measure a data set in a separate process, and keep its boundaries."""
     row = in_own_process(measured, experiment, run.tiny)
     run.kept.setdefault("boundaries", {})[experiment] = row.pop("boundaries")
     return row

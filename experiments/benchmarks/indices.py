@@ -1,4 +1,4 @@
-"""Time the indices next to those of other packages (peers), in one run.
+"""Time our indices and the indices of other packages (peers), in one run.
 
     python -m experiments.benchmarks.indices [--repeats 7] [--tiny]
 
@@ -32,12 +32,12 @@ RUPTURES = "ruptures.metrics"
 
 @dataclass(frozen=True)
 class Case:
-    """One row of a table: the call of our index, and that of a peer.
+    """One row of a table: the call of our index, and the call of a peer.
 
     Attributes
     ----------
     peer : (module, function), optional
-    theirs : arguments of the peer, or a function that makes them; by default those of our call
+    theirs : arguments of the peer, or a function that makes them; by default as for our call
     same : bool
         Whether the peer computes the same number.
     """

@@ -38,8 +38,8 @@ _TRIVIAL = ("one segment", "equal cuts", "one region")
 
 
 def learned(experiment: str, tiny: bool) -> dict[str, Any]:
-    """Compute what is drawn for one experiment: a curve of each method, and horizontal lines for
-    the best other method and the best trivial baseline."""
+    """Compute the picture of one experiment: a curve of each method, and horizontal lines for the
+    best other method and the best trivial baseline."""
     setting = SETTINGS[experiment]
     more = ["tiny=true"] if tiny else setting.get("overrides", [])
     config = configuration(f"experiment={experiment}", *more)
@@ -172,7 +172,7 @@ def curve(experiment: str, run: Run) -> list[Row]:
 
 
 def note(experiment: str, rows: list[Row]) -> str:
-    """Say what the curve shows."""
+    """Describe the curve in words."""
     draws = SETTINGS[experiment]["draws"]
     return (
         f"{_SAID[experiment]}. Standard errors are over {draws} draws of the training data with "

@@ -1,4 +1,4 @@
-"""Timings in turns, processes of their own, and memory."""
+"""Timings in turns, separate processes, and memory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def in_turns(
     Raises
     ------
     RuntimeError
-        If the result of a program does not agree with that of the first.
+        If the result of a program does not agree with the result of the first.
     """
     timings = {name: Timing().run(call) for name, call in calls.items()}
     first, *others = timings
@@ -161,8 +161,7 @@ def peak_above(call: Call) -> float:
 
 
 def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Fit a line to the logarithms of seconds against those of sizes, by least squares, and return
-    its slope."""
+    """Fit a line to log(seconds) against log(size), by least squares, and return its slope."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 

@@ -6,8 +6,8 @@
 * prediction: one image of 300×225 pixels is segmented from its superpixels. The time includes the
   computation of features.
 * large: one value and gradient of the objective, and one normalized cut, for 20 000 nodes and a
-  memory budget of 1 GiB. Three kinds of similarities are timed: those of all pairs (the matrix W
-  alone would take 3 GiB), those of neighbors only, and an approximation by random features.
+  memory budget of 1 GiB. Three kinds of similarities are timed: all pairs (the matrix W alone would
+  take 3 GiB), neighbors only, and an approximation by random features.
 * random features: relative error of the training objective against the number D of features.
 
 The horses are read from METRICLEARN_DATA. If the horses are missing, synthetic images of the same

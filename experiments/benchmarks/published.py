@@ -3,9 +3,10 @@ results.
 
     python -m experiments.benchmarks.published [--only tcpd archives] [--tiny]
 
-TCPD (the Turing benchmark): each series is left out once. TSSB and UTSA: the committed results of
-``experiment=league``, where a third of the series is left out at a time. Nothing is learned or
-chosen from the series that are scored. Covering and F1 are defined as in the Turing benchmark.
+TCPD (the Turing benchmark): each series is the test series once. TSSB and UTSA: the committed
+results of ``experiment=league``, where each third of the series is the test part once. No method
+learns or chooses anything from its test series. Covering and F1 are defined as in the Turing
+benchmark.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 
 BENCH = Benchmark("published", __doc__)
-PENALTIES = np.geomspace(1e-3, 30.0, 200)  # of a segment, times the variance of a series and T
-CENTERS = np.geomspace(4e-3, 1.6, 40)  # of random penalties, in the same unit
+PENALTIES = np.geomspace(1e-3, 30.0, 200)  # per segment; times the variance of a series and T
+CENTERS = np.geomspace(4e-3, 1.6, 40)  # medians of random penalties, in the same unit
 _OF_LEAGUE = {  # methods, and what they learn
     OURS: "metrics, penalties",
     "euclidean": "penalty",
@@ -63,9 +64,9 @@ def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.f
 
     No penalty is right for all series. So we treat the penalty as random: its logarithm is normally
     distributed. Every median of :data:`CENTERS` is tried with every standard deviation of
-    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. Of all
-    segmentations on the path, we choose the one with the largest expected agreement with this
-    random segmentation. The measure of agreement is covering plus F1.
+    :data:`SPREADS`. The optimum at the random penalty is then a random segmentation. From the path,
+    we choose the segmentation with the largest expected agreement with this random segmentation.
+    The measure of agreement is covering plus F1.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
@@ -151,7 +152,7 @@ def tcpd(case: None, run: Run) -> list[Row]:
 
 
 def archive(name: str, run: Run) -> list[Row]:
-    """Put the published results beside rows of the league, as means over the same series."""
+    """List the published results and rows of the league, as means over the same series."""
     kinds = {"series": str, "method": str, "covering": float, "f1": float}
     published = registry.read(name, "published.csv", None, kinds)
     rows = read_results(COMMITTED / "league.json")["rows"]

@@ -157,7 +157,7 @@ def rounds(case: None, run: Run) -> list[Row]:
 
 
 def per_task(rows: list[Row]) -> str:
-    """State the cost of an additional task, and that of a round in any case."""
+    """State the cost of an additional task, and the fixed cost of a round."""
     slope, fixed = np.polyfit(_of(rows, "shards"), _of(rows, "ms"), 1)
     _COSTS.update({"per task": slope / 1e3, "fixed": max(fixed / 1e3, 0.0)})
     return f"{slope:.2f} ms per shard and {fixed:.1f} ms in any case."

@@ -493,7 +493,7 @@ _PLANTED = (f"Trace: rank {RANK} of {N_FEATURES}", f"L1: {len(SUPPORT)} of {N_FE
     part="path",
 )
 def planted_row(case: tuple[str, str], run: Run) -> Row:
-    """Compute a path, and tell where it finds what was planted."""
+    """Compute a path, and tell where it finds the planted metric."""
     name, rest = case
     timing, where = planted(name == _PLANTED[1], rest == "noise", run.tiny)
     path = timing.result

@@ -29,8 +29,8 @@ def kept_methods(config: Any, entries: str) -> list[str]:
     Raises
     ------
     ValueError
-        If ``refit`` names a method that the configuration does not have, or if the settings are not
-        those of the committed results.
+        If ``refit`` names a method that the configuration does not have, or if the settings differ
+        from the settings of the committed results.
     """
     named = {key: one for key, one in config[entries].items() if one}
     again = asked_for(config) or list(named)
@@ -48,7 +48,7 @@ def asked_for(config: Any) -> list[str]:
 
 
 def committed(config: Any) -> dict[str, Any]:
-    """Read the committed results, whose folds, seeds and data have to be those of this run."""
+    """Read the committed results. They must have the folds, seeds and data of this run."""
     before = read_results(COMMITTED / f"{config.name}.json")
     if other := [key for key in _SAME if before["config"].get(key) != config.get(key)]:
         raise ValueError(
@@ -78,7 +78,7 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     merged["protocol"] = f"{results['protocol']} {sentence}" if told else results["protocol"]
     if others and "sequences" in before:
         merged["sequences"] = before["sequences"]
-    if others or OURS not in fitted:  # rows of ours are as old as they were
+    if others or OURS not in fitted:  # our rows are as old as before
         merged.pop(KEY, None)
         merged |= {KEY: before[KEY]} if KEY in before else {}
     return merged
@@ -87,7 +87,7 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
 def rows_of(
     source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
 ) -> list[Row]:
-    """Return the rows of some methods whose test units are those of other results."""
+    """Return the rows of some methods, if they have the same test units as other results."""
     units = units_of(target)
     alike = {
         (row["table"], row["method"])
@@ -101,8 +101,8 @@ def rows_of(
 def renewed(
     before: Mapping[str, Any], new: Mapping[str, Any], keep: Collection[str]
 ) -> dict[str, Any]:
-    """Put new rows beside earlier ones of the methods ``keep`` with the same test units. Tables
-    that have no new rows keep theirs if no test unit of a table that both have is new."""
+    """Add earlier rows of the methods ``keep`` to new rows with the same test units. Tables without
+    new rows keep their rows if the common tables have the same test units as before."""
     rows = [row for row in new["rows"] if row["method"] not in keep]
     rows += rows_of(before, new, keep)
     units, earlier = units_of(new), units_of(before)
@@ -155,7 +155,7 @@ def default_losses() -> dict[str, float]:
 
 
 def is_older(results: Mapping[str, Any]) -> bool:
-    """Return whether results were made by another default than that of today."""
+    """Return whether results were made by a default that has changed since."""
     then, now = results.get(KEY), default_losses()
     if not isinstance(then, Mapping) or not then or not then.keys() <= now.keys():
         return True

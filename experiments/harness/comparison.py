@@ -224,8 +224,7 @@ def with_tuned_penalty(
 
 def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcome of the row "ours/one model", or else of the row "ours". If both rows are
-    missing, there is no method of ours; return the outcome with the least held-out loss among the
-    methods with a metric."""
+    missing, return the outcome with the least held-out loss among the methods with a metric."""
     chosen = [outcome for name in (ONE, OURS) for outcome in outcomes if outcome.name == name]
     if chosen:
         return chosen[0]
@@ -238,7 +237,7 @@ def _typical_strips(
 ) -> list[Strip]:
     """Prepare pictures of the three test sequences where ours has its best, median and worst loss.
 
-    The prediction of ours is shown next to that of the baseline that the headline names. The
+    Our prediction is shown next to the prediction of the baseline that the headline names. The
     caption has the mean losses of both methods over all test sequences, because three pictures are
     not a result. A picture shows the three features with the largest weights in the model of
     ``one``, or the first three if it has no metric. If this model has an encoder, the picture shows

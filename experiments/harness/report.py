@@ -204,7 +204,7 @@ def _explanation(results: Mapping[str, Any]) -> str:
 
 
 def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """List for each method what was chosen, in words, with the table and the column. If a table has
+    """List the choices of each method, in words, with the table and the column. If a table has
     several measures, only its first measure is used."""
     firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
     titles = {(t["name"], t["measure"]): t for t in results["tables"]}

@@ -41,8 +41,7 @@ def named_scores(model: Any, found: Sequence[Partition], data: LabeledSequences)
     """Score the predicted names of every sequence on the samples that have a true name, (N,) each.
 
     The scores are the fraction of samples with the right name, and the edit score and F1 of action
-    segmentation. If the segmentations ``found`` have no names, those of ``model.predict`` are
-    scored.
+    segmentation. If the segmentations ``found`` have no names, ``model.predict`` gives the names.
     """
     named = [one for one in found if isinstance(one, NamedPartition)]
     predicted = [model.classes_[one.sample_names] for one in named]

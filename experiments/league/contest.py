@@ -50,17 +50,16 @@ LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a bound
 class League(Comparison):
     """The experiment that compares all methods on all data sets of the league.
 
-    A method with the option ``names`` takes part in sets whose labels name classes. Where only some
+    A method with the option ``names`` takes part in sets whose labels name classes. If only some
     minutes are labeled, a method with the option ``partial`` learns from whole recordings with
-    labels of these minutes, and others from the labeled stretches; one that cannot be fitted to
-    them answers with one segment. ``contestant``
-    in the configuration is a Python file with a class that has ``fit(X, y)`` and ``predict(X)``. If
-    a file is given, this class is the only method, and the report compares it with the committed
-    results. ``only`` names the sets that take part. ``refit`` names the methods that are fitted;
-    all other rows are taken from the committed results, those of sets that do not take part, too,
-    if the test units are the same.
-    A method with the option ``needs`` is left out, with the reason, where this module cannot be
-    imported.
+    labels of these minutes. Other methods learn from the labeled stretches. A method that cannot be
+    fitted to them answers with one segment. ``contestant`` in the configuration is a Python file
+    with a class that has ``fit(X, y)`` and ``predict(X)``. If a file is given, this class is the
+    only method, and the report compares it with the committed results. ``only`` names the sets that
+    take part. ``refit`` names the methods that are fitted. All other rows come from the committed
+    results, if the test units are the same. This includes rows of sets that do not take part. A
+    method with the option ``needs`` is omitted, with the reason, if the module of this name cannot
+    be imported.
     """
 
     backend = "processes"
@@ -83,7 +82,8 @@ class League(Comparison):
         return list(filter(self._can_run, super().methods()))
 
     def _can_run(self, method: Method) -> bool:
-        """Import what the method needs, so that no fit is charged with what is compiled then."""
+        """Import the module that the method needs, so that no fit is charged with the
+        compilation."""
         try:
             import_module(method.options.get("needs", "numpy"))
         except ImportError as error:
@@ -127,7 +127,7 @@ class League(Comparison):
             return super().fit(EqualCuts(n_segments=1), data, method)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        segmented(model, case.test.select([0]), column)  # what is compiled once is not timed
+        segmented(model, case.test.select([0]), column)  # compiles, which is not timed
         return super().score(model, option, column, case)
 
     def measured(self, model: Any, pairs: Pairs, seconds: float, column: str, case: Case) -> Scores:

@@ -299,9 +299,9 @@ class LearnedPenalty(BaseEstimator):
 class MetricAlone(BaseEstimator):
     """A Segmenter whose members have one kind of metric, so that kinds can be compared.
 
-    Its views are those of the default members that need no classifier: rows in the scale of all
-    recordings, rows in the scale of each recording, and windows around the latter. Penalties,
-    weights and the compromise are those of the Segmenter.
+    It uses the default views that need no classifier: rows in the scale of all recordings, rows in
+    the scale of each recording, and windows around the latter. Penalties, weights and the
+    compromise are computed as by the Segmenter.
 
     Parameters
     ----------
@@ -361,8 +361,8 @@ class SampleVote(RowNames):
         return [self.classes_[smoothed(self._logs(x), self.penalty_)] for x in X]
 
     def _logs(self, x: NDArray, fit: tuple[int, int] | None = None) -> NDArray[np.float64]:
-        """Compute the logarithms of the shares of votes, (T, C): of all models or, with ``fit`` =
-        (k, n), of the k-th of the n models of every member."""
+        """Compute the logarithms of the shares of votes, (T, C). All models vote or, with ``fit`` =
+        (k, n), the k-th of the n models of every member."""
         agreement = self.segmenter_.agreement_
         weights = getattr(agreement, "name_weights", None)
         weights = agreement.weights if weights is None else weights

@@ -115,8 +115,8 @@ def ranks_table(results: Results) -> list[str]:
 
 
 def sets_table(results: Results) -> list[str]:
-    """Make the table of data sets. A row has the loss of ours, of euclidean and of the best other
-    method on one set."""
+    """Make the table of data sets. A row has our loss, the loss of euclidean and the loss of the
+    best other method on one set."""
     lines = []
     for table, rows in main_rows(results):
         others = {m: row["mean"] for m, row in rows.items() if not is_ours(m)}
@@ -259,9 +259,9 @@ def on_other_units(rows: Mapping[str, Mapping[str, Any]], n_halves: int = 1000) 
 
 def metrics_table(results: Results) -> list[str]:
     """Make a table of the loss on every set with one kind of metric under the same views, penalties
-    and compromise, beside the Euclidean metric alone.
+    and compromise, and with the Euclidean metric alone.
 
-    The last line has the geometric mean of the losses, as shares of those of the identity.
+    The last line has the geometric mean of the losses, divided by the losses of the identity.
     """
     found = {m.removeprefix(_ALONE): row for m, row in means(results).items() if _ALONE in m}
     kinds = ["identity", *(kind for kind in found if kind != "identity")]
@@ -319,7 +319,8 @@ def paired_table(results: Results, reference: str = OURS) -> list[str]:
 
 
 def ensembles_table(results: Results) -> list[str]:
-    """Make the table of :func:`paired_table` for other ensembles of the same members and rivals.
+    """Make the table of :func:`paired_table` for other ensembles of the same members, and for
+    ensembles of other methods.
 
     Instead of standard errors it has 95 % confidence intervals, for sets with six units or more.
     The last line counts the sets whose interval does not contain 0.

@@ -34,7 +34,7 @@ def load_measured(name: str, step: int = 1, **options: Any) -> LabeledSequences:
     """Load the rows of a set as they were measured, without the features that its loader computes.
 
     The sets are ``hapt``, ``gazecom``, ``birdsong``, ``billboard`` and ``piano_keys``. ``step``
-    rows are averaged to one; the labels are those of the loader, which gets the ``options``, too.
+    rows are averaged to one. The loader gives the labels, and gets the ``options``.
     """
     file, unit = _STORED[name]
     options["window" if name == "hapt" else "step"] = step

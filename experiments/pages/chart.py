@@ -43,7 +43,7 @@ DATA = {
 
 
 def draw(*records: Mapping[str, Any]) -> Figure:
-    """Draw the chart. ``records`` are the results of the experiments, followed by those of the
+    """Draw the chart. ``records`` are the results of the experiments, and as the last one the
     training benchmark."""
     *experiments, training = records
     columns = [key for choices in CHOICES.values() for key in choices]
@@ -87,8 +87,8 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cel
 
 
 def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
-    """Return the loss of a method divided by that of the Euclidean metric, or NaN if the method was
-    not tried."""
+    """Return the loss of a method divided by the Euclidean loss, or NaN if the method was not
+    tried."""
     if key not in cells:
         return np.nan
     return cells[key]["estimated"].mean / cells["euclidean"]["estimated"].mean

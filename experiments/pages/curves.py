@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from metriclearn.plots.canvas import (
     MUTED,
@@ -23,6 +24,8 @@ from metriclearn.plots.canvas import (
     say,
     tidy,
 )
+
+_SPACE = 0.03  # between legend and lines, as a share of the height of a panel
 
 
 @dataclass(frozen=True)
@@ -71,5 +74,11 @@ def plot_curves(parts: Sequence[Panel], message: str, ax: Axes | None = None) ->
         say(panel, part.title)
         panel.set_ylim(bottom=0)
         tidy(panel, part.xlabel, part.ylabel, "y")
-        legend(panel)
-    return figure_of(axes[0])
+        legend(panel, loc="upper left", ncols=2, columnspacing=1.0, handlelength=1.5)
+    figure = figure_of(axes[0])
+    figure.draw_without_rendering()
+    for panel in axes[: len(parts)]:  # room for the legend above all lines
+        (made,) = panel.findobj(Legend)
+        share = made.get_window_extent().height / panel.bbox.height + _SPACE
+        panel.set_ylim(top=panel.get_ylim()[1] / (1.0 - share))
+    return figure

@@ -34,8 +34,8 @@ def texts_of(picture: Path) -> dict[str, str]:
 
 
 def take(picture: Path, target: Path, results: Path, title: str) -> None:
-    """Copy a picture of a run to a folder beside that of its results, with its title and the digest
-    of the results."""
+    """Copy a picture of a run to the folder ``target``, with its title and the digest of the
+    results."""
     target.parent.mkdir(exist_ok=True)
     texts, stem = PngInfo(), results.relative_to(target.parents[1])
     texts.add_itxt("Title", title)

@@ -75,7 +75,7 @@ class BoundaryClassifier(BaseEstimator):
         Extra trees by default.
     widths : sequence of int, optional
         Numbers of rows on either side. A boundary at most one row away is near. By default both
-        follow from the median length of a segment: widths are those of
+        follow from the median length of a segment: widths are as by default in
         :class:`metriclearn.views.Windows`, and near is an eighth of this length.
     n_folds : int
     """

@@ -22,9 +22,8 @@ class RandomConvolutions(BaseEstimator):
 
     Each kernel sees one column in windows of one width. It gives two features of a row: the largest
     value of the convolution in the window around this row, and the share of positive values.
-    Kernels are those of the authors: 7, 9 or 11 random weights, a random bias and a random
-    dilation. The authors use 10,000 kernels for a few hundred whole series. Here, every row is a
-    sample.
+    Kernels are as in the paper: 7, 9 or 11 random weights, a random bias and a random dilation. The
+    authors use 10,000 kernels for a few hundred whole series. Here, every row is a sample.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class RowNetwork(RowNames, ABC):
     n_layers, n_later : int
         Numbers of layers of a stage, and of stages after the first.
     dropped : float
-        Share of the input channels that is left out at each step of training.
+        Share of the input channels that each step of training omits.
 
     References
     ----------
@@ -211,11 +211,11 @@ class SegmentationTransformer(RowNetwork):
     keys and queries of a decoder come from its own rows, and the values from the stage before it.
     The cost is linear in the number of rows.
 
-    Decoders, dropout, the share of dropped channels and decay are those of the authors. Their
-    networks have 64 channels and 10 layers, for thousands of frames with 2048 features. The
-    defaults have as many channels and layers as our MS-TCN, and about 155,000 weights. A learning
-    rate of 5e-4, as the authors have it, is too small for a few recordings: of eight settings, this
-    one was chosen by folds of recordings of routines, gestures and keys, some of which are tested
+    Decoders, dropout, the share of dropped channels and decay are as in the paper. Their networks
+    have 64 channels and 10 layers, for thousands of frames with 2048 features. The defaults have as
+    many channels and layers as our MS-TCN, and about 155,000 weights. The learning rate of the
+    paper, 5e-4, is too small for a few recordings. So we chose one of eight settings by folds of
+    recordings of routines, gestures and keys. Some of these recordings are test recordings
     elsewhere, see ``configs/methods/networks.yaml``.
 
     Parameters

@@ -23,8 +23,8 @@ class ScoreProfile(TunedCut):
     Both parts are divided again. By the authors' settings, the width of subsequences follows from
     each recording, and a test of significance decides when to stop. The other option is the number
     of segments of a recording whose segments are as long as labeled ones on average. The option
-    with less loss on training data is taken. Of several features, ClaSP sees the leading principal
-    components.
+    with less loss on training data is taken. If there are several features, ClaSP sees their
+    leading principal components.
 
     Parameters
     ----------

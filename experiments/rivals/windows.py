@@ -20,7 +20,7 @@ from metriclearn.views.posteriors import LEAST, held_out_models, probabilities
 from metriclearn.views.windows import typical_length
 
 Arrays = Sequence[NDArray]
-PENALTIES = np.geomspace(0.25, 1024.0, 25)  # of a change of name, in nats
+PENALTIES = np.geomspace(0.25, 1024.0, 25)  # costs of a change of name, in nats
 
 
 class RowNames(BaseEstimator):

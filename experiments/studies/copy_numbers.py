@@ -5,12 +5,12 @@ tested on fold 2, and vice versa. Hyper-parameters are chosen by cross-validatio
 *inside* the training fold. In a second setting, every profile is tested with models that were
 trained and chosen on all other profiles only. The row "ours" is the candidate that the search
 chooses on training profiles. Candidates whose design was guided by errors on these profiles are
-marked. In the first setting every method is scored twice: without the training
-annotations of the sequence, and with them as constraints (as in Hocking & Srivastava, Labeled
-optimal partitioning, Computational Statistics 38, 2023). Annotations that are used as constraints
-also move the predicted penalty of their sequence. How far they may move this penalty is chosen on
-held-out profiles. One annotation of a profile is left out at a time, and the others move the
-penalty. Then we count how many of the annotations left out are violated.
+marked. In the first setting every method is scored twice: without the training annotations of the
+sequence, and with them as constraints (as in Hocking & Srivastava, Labeled optimal partitioning,
+Computational Statistics 38, 2023). Annotations that are used as constraints also move the predicted
+penalty of their sequence. How far they may move this penalty is chosen on held-out profiles. We
+leave out one annotation of a profile at a time, and the others move the penalty. Then we count how
+many of the annotations left out are violated.
 """
 
 from __future__ import annotations

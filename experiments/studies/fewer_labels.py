@@ -8,8 +8,9 @@ baselines are fitted to the labeled stretches, and get the true number of segmen
 sequence. Hyper-parameters of all methods are chosen on validation sequences with the same labeled
 fraction.
 
-**Unlabeled stretches** are treated in several ways in training. Those of the test sequences do not
-count: the loss, and the predicted and true numbers of segments, are computed on labeled stretches.
+**Unlabeled stretches** are treated in several ways in training. Unlabeled stretches of test
+sequences do not count: the loss, and the predicted and true numbers of segments, are computed on
+labeled stretches.
 
 **Minutes**: the league on a few labeled minutes of the training recordings.
 """
@@ -67,7 +68,7 @@ _TRIES = 1000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabeledStretches(LabeledSequences):
-    """Labeled stretches, one of each recording, as recordings of their own.
+    """Labeled stretches, one of each recording, as separate recordings.
 
     ``whole`` has the whole recordings, where rows that are not labeled have the label −1.
     """
@@ -135,7 +136,7 @@ class Figure1(Comparison):
         return ("given",) if method.options["told"] else ("estimated",)
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
-        """Fit a method that is told the number of segments to the labeled stretches, and all other
+        """Fit a method that gets the number of segments to the labeled stretches, and all other
         methods to whole sequences."""
         part = data if method.options["told"] else data.whole
         return estimator.fit(part.sequences, part.labels)

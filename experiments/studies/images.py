@@ -216,8 +216,8 @@ class Images(Procedure):
         return Story(protocol, artifacts, tables_and_rows(self, outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
-        """Return a function that draws test images of the first seed, ordered by the loss of ours.
-        On a narrow screen this function draws only the best and the worst image.
+        """Return a function that draws test images of the first seed, ordered by our loss. On a
+        narrow screen this function draws only the best and the worst image.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))

@@ -107,7 +107,7 @@ def asked(
     """Yield stretches, as an index of a recording and its samples, until a fraction is labeled.
 
     After each of them the caller writes its labels into ``known``, where −1 means unlabeled. The
-    options are those of :func:`metriclearn.suggest`.
+    options are passed to :func:`metriclearn.suggest`.
     """
     missing, some = fraction * sum(map(len, arrays)), None
     while some != []:  # short gaps count for less than a stretch
@@ -172,7 +172,7 @@ class Annotator(BaseEstimator):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # few answers may hold no change
                 learner = learner.fit(pieces, partitions, **weights)
-            learner = getattr(learner, "best_estimator_", learner)  # of a search of strengths
+            learner = getattr(learner, "best_estimator_", learner)  # for a search of strengths
             self.learners_.append(learner)
         return self
 
@@ -281,9 +281,9 @@ def reach(table: str, seconds: float, rows: Sequence[Row], percent: float = 25.0
     """Compute how much of the gain of all labels our method has with a fraction of them, in %.
 
     The gain is the loss of the Euclidean metric minus the loss with all labels. The result also
-    tells how many labeled seconds ours and random need to reach the same loss. ``worse`` lists the
-    labeled fractions at which the loss of ours exceeds that of random by more than one standard
-    error of the paired differences.
+    tells how many labeled seconds our method and random choice need to reach the same loss.
+    ``worse`` lists the labeled fractions at which our loss exceeds the loss of random choice by
+    more than one standard error of the paired differences.
 
     Parameters
     ----------

@@ -129,8 +129,8 @@ class TunedSegmenter(MahalanobisSegmenter):
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None, **unknown: Any) -> Self:
         """Fit the view and the metric, then choose the penalty on the same labeled sequences.
 
-        With partial labels, the loss is that of the labeled parts, as in :meth:`tune_penalty`. The
-        baseline must also accept partial labels. A view that is fitted to labels leaves out all
+        With partial labels, only the labeled parts count in the loss, as in :meth:`tune_penalty`.
+        The baseline must also accept partial labels. A view that is fitted to labels leaves out all
         recordings of one of the ``groups`` together.
         """
         if unknown:
@@ -148,7 +148,7 @@ class TunedSegmenter(MahalanobisSegmenter):
             truths = list(labels_behind(view, seen, labels).partitions)
         fitted.baseline_ = clone(self.baseline).fit(arrays, truths or None)
         components, penalty = fitted.baseline_.components_, None
-        vars(fitted).pop("training_loss_", None)  # of an earlier fit
+        vars(fitted).pop("training_loss_", None)  # remains from an earlier fit
         if self.n_segments is None and self.penalty != "tuned":
             penalty = float(self.penalty)
         elif self.n_segments is None:

@@ -74,8 +74,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
     :func:`penalized_kmeans_objective`, until the result is a local minimum.
 
     Distances are computed for blocks of points at once, as sums of squared differences. The labels
-    are exactly those of the point-by-point algorithm. A pass takes O(nKd) time. In addition to X, a
-    pass needs memory for the distances of one block.
+    are exactly the same as from the point-by-point algorithm. A pass takes O(nKd) time. In addition
+    to X, a pass needs memory for the distances of one block.
 
     Parameters
     ----------

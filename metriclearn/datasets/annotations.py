@@ -102,7 +102,7 @@ def column_of_annotators(header: Sequence[str]) -> str | None:
 def of_annotator(
     path: PathLike, people: Sequence[tuple[str, str]], annotator: str | None
 ) -> list[int]:
-    """Return which segments of a file to read: those of one annotator.
+    """Return which segments of a file to read: the segments of one annotator.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
 
 
 def named_as(tables: dict[str, list[Segment]], names: Iterable[str]) -> dict[str, list[Segment]]:
-    """Give recordings in a table the names that they have elsewhere, such as those of their files.
+    """Give recordings in a table the names that they have elsewhere, such as names of files.
 
     Names that people see as equal are equal, see :func:`~metriclearn.running.parameters.text`.
 
@@ -344,7 +344,7 @@ def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Pa
 def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
     """Return the segments as the text of a table, as :func:`save_segments` writes it.
 
-    If no segment has a label, the column of labels is left out.
+    If no segment has a label, the table has no column of labels.
 
     Parameters
     ----------

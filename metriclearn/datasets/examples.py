@@ -12,7 +12,7 @@ from metriclearn.datasets.loaders.images import load_images
 from metriclearn.datasets.recordings import load_recordings
 
 SHIPPED = Path(__file__).parent / "shipped"
-_LOADERS: dict[str, Callable[..., Any]] = {  # of the folder, and options
+_LOADERS: dict[str, Callable[..., Any]] = {  # functions of the folder, and options
     "bees": partial(load_dataset, "beedance"),
     "exercise": partial(load_dataset, "mocap6"),
     "horses": lambda folder, **options: load_images(folder / "images", folder / "masks", **options),

@@ -47,8 +47,8 @@ class Format(NamedTuple):
     write : callable
         ``write(name, segments, path)`` writes the segments of the recording ``name``.
     read : callable
-        ``read(name, path)`` returns the segments of the recording ``name``. That of Raven takes a
-        column ``label``, too, and some take an ``annotator``.
+        ``read(name, path)`` returns the segments of the recording ``name``. The function for Raven
+        also takes a column ``label``, and some functions take an ``annotator``.
     precision : float
         Largest change of a time, in seconds, when it is written and read back.
     is_sound : bool

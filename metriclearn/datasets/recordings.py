@@ -33,7 +33,7 @@ _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
 _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
 _OTHER |= {".jams", ".pfsx", ".etf"}
-_COPIES = ".cues.wav"  # of recordings, with their segments as markers
+_COPIES = ".cues.wav"  # copies of recordings, with their segments as markers
 
 
 class Extractor(Protocol):
@@ -370,7 +370,8 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
     Returns
     -------
     dict of str to Path
-        The file of every recording, by its name, which is that of the file without the ending.
+        The file of every recording, by the name of the recording: the name of the file without its
+        ending.
 
     Raises
     ------

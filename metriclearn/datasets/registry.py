@@ -39,7 +39,7 @@ class Source:
     advice : str
         How to get and arrange the files. Error messages end with this text.
     license : str
-        What is known of the license.
+        The license, as far as it is known.
     reader : str
         Module and function in ``loaders`` that read the files.
     options : sequence of str
@@ -113,8 +113,8 @@ def fetch(
 ) -> Path:
     """Find a file of data set ``name``, or download it if it is public, and return its path.
 
-    A download is checked against the registered sha256 and tried up to three times. If the download
-    is interrupted, no file is left. A file that already exists is not checked.
+    A download is checked against the registered sha256 and tried up to three times. An interrupted
+    download leaves no file. A file that already exists is not checked.
 
     Parameters
     ----------

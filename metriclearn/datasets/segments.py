@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Segment = tuple[float, float, str]
 _TOUCHING = 6e-4  # seconds between segments that touch, as some formats round to ms
 _SHORTEST = 1e-3 - 1e-9  # seconds of a segment that all formats keep
-UNKNOWN = "unknown"  # label of time without a label beside labeled time
+UNKNOWN = "unknown"  # label of unlabeled time next to labeled time
 
 
 def row_labels(
@@ -64,10 +64,10 @@ def row_labels(
 def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDArray[np.int64]:
     """First rows of segments at boundaries that labels of rows cannot tell.
 
-    A boundary is where two segments touch. :func:`row_labels` cannot tell it if both have the same
-    label, or if one of them is called "unknown", which means that nobody has labeled its rows.
-    Where segments called "unknown" fill the time between others or up to an end of the recording,
-    only labels end there, and no boundary is known.
+    A boundary is where two segments touch. :func:`row_labels` does not show it if both have the
+    same label, or if one of them is called "unknown", which marks unlabeled rows. If segments
+    called "unknown" fill the time between others, or up to an end of the recording, only the labels
+    end there, and no boundary is known.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDAr
     See Also
     --------
     row_labels : gives the labels of rows.
-    with_boundaries : makes segments beside boundaries.
+    with_boundaries : makes segments next to boundaries.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDAr
     >>> untold_starts([(0.0, 2.0, "a"), (2.0, 3.0, "unknown"), (6.0, 9.0, "b")], 9, 1.0).tolist()
     [2]
     """
-    runs: list[list[Segment]] = []  # of segments with one label that touch
+    runs: list[list[Segment]] = []  # touching segments with one label
     for one in segments:
         if runs and one[2] == runs[-1][-1][2] and _touch(runs[-1][-1], one):
             runs[-1].append(one)
@@ -169,7 +169,7 @@ def with_boundaries(
 ) -> list[Segment]:
     """Divide segments, and the unlabeled time around them, so that every point is a boundary.
 
-    A boundary is where two segments touch. Unlabeled time becomes a segment only beside a point,
+    A boundary is where two segments touch. Unlabeled time becomes a segment only next to a point,
     for a third of the way to the next one. Such segments are called "unknown", or nothing if no
     segment has a label. If there are no segments at all, the points divide the whole recording.
 

@@ -86,8 +86,8 @@ def load_files(
     Warns
     -----
     UserWarning
-        If a column is left out because it holds times, or if one increases in every row, so that it
-        may hold row numbers or times.
+        If a column of times is not read, or if a column increases in every row, so that it may hold
+        row numbers or times.
 
     See Also
     --------
@@ -231,8 +231,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
     Warns
     -----
     UserWarning
-        If a file that is left out has no column ``start``: such a file may not be a table of
-        segments.
+        If an omitted file has no column ``start``: such a file may not be a table of segments.
 
     See Also
     --------

@@ -85,10 +85,10 @@ class LabeledSequences(Items):
     starts : list of N int arrays, optional
         For every sequence, the samples at which a segment starts although the segment before has
         the same label. :meth:`metriclearn.Segmenter.fit` learns these boundaries if it is given the
-        data set; ``labels`` alone cannot tell them. Here are also boundaries beside samples without
-        a label.
+        data set; ``labels`` alone cannot tell them. ``starts`` also holds boundaries next to
+        samples without a label.
     unlabeled : str, optional
-        The label of samples that nobody has labeled, see :meth:`with_unlabeled`.
+        The label that marks unlabeled samples, see :meth:`with_unlabeled`.
 
     Raises
     ------
@@ -200,7 +200,7 @@ class LabeledSequences(Items):
         Warns
         -----
         UserWarning
-            If a segment with the label starts after another one: that boundary is left out, too.
+            If a segment with the label starts after another one: that boundary is removed, too.
         """
         known = self._labeled_otherwise(label)
         lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(known, self.starts))
@@ -212,12 +212,12 @@ class LabeledSequences(Items):
         return self._kept(known)
 
     def with_unlabeled(self, label: str) -> Self:
-        """Return the data set for learning if samples of one label are those without a label.
+        """Return the data set for learning if one label marks unlabeled samples.
 
-        They are left out as by :meth:`without`, except near ``starts`` among them and at their
-        ends. There, a piece goes on for the median length of a labeled segment, so that the samples
-        on both sides of such a boundary are seen. If no segment is labeled, the median distance of
-        these boundaries counts in its place.
+        Unlabeled samples are removed as by :meth:`without`, except near ``starts`` among them and
+        at their ends. There, a piece continues for the median length of a labeled segment, so that
+        it contains samples on both sides of such a boundary. If no segment is labeled, the median
+        distance of these boundaries counts in its place.
 
         Raises
         ------

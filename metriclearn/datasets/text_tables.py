@@ -48,7 +48,7 @@ class TableForm(NamedTuple):
 
     @property
     def decimal(self) -> str:
-        """The decimal mark: semicolons stand beside decimal commas."""
+        """The decimal mark: a comma if semicolons separate the cells, else a point."""
         return "," if self.separator == ";" else "."
 
 
@@ -237,9 +237,8 @@ def text_rows(path: PathLike, needed: str) -> tuple[list[str], list[tuple[int, l
 def stream_rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Divide the lines of a text table as they arrive. Yields the number and the cells of each.
 
-    The form is that of the first two lines, so the first one is yielded when the second has
-    arrived. Cells lose blanks at their ends, and decimal commas become points. Blank lines are left
-    out.
+    The first two lines determine the form, so the first one is yielded when the second has arrived.
+    Cells lose blanks at their ends, and decimal commas become points. Blank lines are left out.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name. If a package is missing, the error says how to install it."""
+    """Load a public name. If a package is missing, the error explains how to install it."""
     if name in GONE:
         raise gone(f"{__name__} has no {name} any more; {GONE[name]}.")
     if name in __all__:

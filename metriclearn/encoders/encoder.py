@@ -78,7 +78,7 @@ class Encoder(PlainView):
     n_folds : int
         With 1, the rows of training recordings are the outputs for them, which are too good. Else
         they are held out: a network is trained without each of ``n_folds`` folds of whole groups,
-        and its outputs are rotated to those of the network of all recordings.
+        and its outputs are rotated to the outputs of the network of all recordings.
     n_segments : None or "given"
         If None, the penalty determines the number of segments. If "given", the number is taken from
         the labels.
@@ -99,8 +99,8 @@ class Encoder(PlainView):
         :mod:`metriclearn.encoders.augmentations`.
     validation : float
         Fraction of the groups of recordings that are held out in training. The weights of the epoch
-        with the least loss on these groups are kept. If the fraction is 0, those of the last epoch
-        are kept.
+        with the least loss on these groups are kept. If the fraction is 0, the weights of the last
+        epoch are kept.
     patience : int
         Training stops after this number of epochs without a lower loss on the held-out groups.
     checkpoint : path, optional
@@ -128,8 +128,8 @@ class Encoder(PlainView):
     weights_ : uint8 array (number of bytes,)
         The weights of the network in the format of safetensors.
     history_ : dict of arrays (number of epochs,)
-        The mean ``hinge``, the ``penalty`` and the ``validation`` loss of every epoch. The
-        validation loss is NaN if nothing is held out.
+        The mean ``hinge``, the ``penalty`` and the ``validation`` loss of every epoch. Without
+        held-out groups, the validation loss is NaN.
     best_epoch_ : int
         The epoch whose weights were kept, counted from 1.
     n_features_in_ : int
@@ -202,8 +202,8 @@ class Encoder(PlainView):
         X : sequence of (T_i, P) arrays
         y : Labels
         groups : sequence of N labels, optional
-            Recordings of the same group are held out together. By default each recording is a group
-            of its own.
+            Recordings of the same group are held out together. By default each recording is a
+            separate group.
 
         Raises
         ------
@@ -260,8 +260,8 @@ class Encoder(PlainView):
     def reach(self) -> tuple[int, int] | None:
         """Rows before and after a row that its output depends on; None before the fit.
 
-        It is also None if the network depends on the whole recording, or if its reach is unknown. A
-        module of your own can state it in an attribute ``rows_seen``, as (7, 3).
+        It is also None if the network depends on the whole recording, or if its reach is unknown.
+        Your module can state its reach in an attribute ``rows_seen``, as (7, 3).
         """
         return rows_seen(self.network_) if {"kept_", "weights_"} & vars(self).keys() else None
 
@@ -280,7 +280,7 @@ class Encoder(PlainView):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle, without the network.
 
-        The network is left out, because another machine may not have its device.
+        The state does not contain the network, because another machine may not have its device.
         """
         state = dict(super().__getstate__())
         state.pop("kept_", None)

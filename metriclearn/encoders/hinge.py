@@ -217,7 +217,7 @@ class GaussianSimilarities:
         return SimilarityForm(self.similarity.operator(nodes, np.eye(Z.shape[1]))), nodes.unit
 
     def slope(self, form: SimilarityForm, Z: NDArray, partition: Any) -> NDArray:
-        operator: Any = form.operator  # of centered outputs, over all pairs
+        operator: Any = form.operator  # acts on centered outputs, over all pairs
         return center(4.0 * operator.pull(operator.root[:, None] * partition.factor))
 
     def loss(self, segments: bool) -> FrobeniusLoss:

@@ -245,8 +245,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
             row is added to the segment before it.
         times : Times, optional
             The times of the rows of a table, see :func:`metriclearn.datasets.file_times`. By
-            default, they are those of the index of a data frame, if it has time stamps or
-            durations; otherwise rows come at the rate of the model.
+            default, the index of a data frame gives them, if it has time stamps or durations.
+            Otherwise rows come at the rate of the model.
         cache : folder, optional
             Where the features of files are kept.
 
@@ -355,7 +355,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         check_is_fitted(self)
         other = copy.copy(self)
         other.agreement_ = self.agreement_.follower()
-        # What was measured on recordings left out is true of all models together.
+        # Measurements on recordings left out hold only for all models together.
         other.rates_ = BoundaryRates.none()
         other.__dict__.update(validation_=None, choice_=None, shares_=[])
         for name in ("cross_fit_", "left_out_"):

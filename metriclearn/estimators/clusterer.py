@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
 from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.reading.labels import read_weights
 from metriclearn.estimators.reading.tables import (
     Clustered,
     cluster_codes,
@@ -81,10 +82,10 @@ class Clusterer(ComponentParameters):
         a whitened metric for tables.
     combine : "best", "consensus" or "uniform"
         "best" is the simplest family whose loss on the parts left out exceeds the least by at most
-        one standard error. With "consensus", the weights q are those for which the weighted mean of
+        one standard error. With "consensus", the weights q are chosen so that the weighted mean of
         the members' matrices predicts the matrices of the labels best, by least squares on the
-        parts left out; few clusters pull them towards each other. With "uniform", all families have
-        the same weight.
+        parts left out. Few clusters pull the weights towards each other. With "uniform", all
+        families have the same weight.
     n_clusters : "given" or None
         With "given", the numbers of clusters are known. For the parts left out, they are counted in
         the labels. With None, each model estimates these numbers, and the compromise may have any
@@ -227,11 +228,11 @@ class Clusterer(ComponentParameters):
         """
         return self._of_each(X, n_clusters, lambda form, found, _: form.expected_loss(found))
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
 
         N is the partition by the labels y. With ``n_clusters="given"`` the numbers of clusters are
-        taken from y.
+        taken from y. ``sample_weight`` holds a weight for every data set, (N,).
         """
         single = is_single(X)
         truths = list(map(cluster_codes, [y] if single else y))
@@ -247,7 +248,8 @@ class Clusterer(ComponentParameters):
             _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
             for labels, truth in zip(found, truths)
         ]
-        return -float(np.mean(losses))
+        weights = read_weights(type(self).__name__, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
 
     def _folds(self, given: Clustered) -> tuple[list[tuple[NDArray, NDArray]], NDArray]:
         """Divide the data sets, or the rows of a table, into those to fit to and those left out.
@@ -291,6 +293,7 @@ class Clusterer(ComponentParameters):
 
     def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
         check_is_fitted(self, "models_")
+        check_parameters(self)  # some may have been set after the fit
         single = is_single(X)
         data = [X] if single else list(X)
         if isinstance(n_clusters, np.ndarray):

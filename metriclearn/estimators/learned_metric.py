@@ -121,7 +121,7 @@ class LearnedMetric(  # type: ignore[call-arg]
         return read_new(self, X)
 
     def _check_single_samples(self) -> None:
-        """Raise a TypeError if distances of single samples are not those of the metric."""
+        """Raise a TypeError if the metric gives no distances of single samples."""
         check_is_fitted(self)
         if getattr(getattr(self, "score_", None), "view", None) is not None:
             raise TypeError(

@@ -89,40 +89,39 @@ class Segmenter(AgreementSegmenter):
     """Learn from labeled recordings to divide new recordings into segments with names.
 
     With few recordings, models differ by less than the error of choosing one of them. We therefore
-    combine models. A member is a learner with a view of the recordings: the rows in one scale for
-    all recordings or in the scale of each, windows around them, the names that a classifier
-    predicts, or the expected number of boundaries so far. Each member is fitted several times: with
-    one part of the recordings left out at a time, and once to all recordings. All these models are
-    kept. Members with equal views share them, so a forest is fitted once to each part. The models
-    of a member share one penalty, which is tuned on all recordings left out. The penalty is tuned
-    twice: once in the unit of the data, and once in units of the variance of each recording. Few
-    recordings do not determine the penalty well, so each model predicts with 0.5, 1 and 2 times
-    each tuned penalty. Where recordings are only partly labeled, it predicts with the tuned
-    penalty, with the one that finds as many boundaries in unlabeled rows as labels let us expect,
-    and with their geometric mean. If labels allow a boundary everywhere, the second is used alone.
-    For a new recording, N_j is the prediction of model j. The best compromise between all
-    predictions is
+    combine models. A member is a learner with a view of the recordings. A view gives the rows in
+    one scale for all recordings or in the scale of each, windows around them, the names that a
+    classifier predicts, or the expected number of boundaries so far. Each member is fitted several
+    times: with one part of the recordings left out at a time, and once to all recordings. All these
+    models are kept. Members with equal views share them, so a forest is fitted once to each part.
+    The models of a member share one penalty, which is tuned on all recordings left out. The penalty
+    is tuned twice: once in the unit of the data, and once in units of the variance of each
+    recording. Few recordings do not determine the penalty well, so each model predicts with 0.5, 1
+    and 2 times each tuned penalty. If recordings are only partly labeled, each model predicts with
+    three penalties instead: the tuned one, the one that finds as many boundaries in unlabeled rows
+    as labels let us expect, and their geometric mean. If labels allow a boundary everywhere, only
+    the second is used. For a new recording, N_j is the prediction of model j. The best compromise
+    between all predictions is
 
         argmin_M Σ_j q_j ‖M − N_j‖²_F − c K.
 
-    K is the number of segments of M. Compromises of models that disagree have too few segments, so
-    each is worth c = .15.
-    An exact dynamic program over the segment ends of all N_j finds this compromise, see
-    :mod:`metriclearn.oracles.expected_loss`. If members predict names, the program also finds the
-    names of segments. With ``combine="best"``, a single model is chosen instead, whose metric can
-    be looked at.
+    K is the number of segments of M. If models disagree, their compromise has too few segments, so
+    each segment gains c = .15. An exact dynamic program over the segment ends of all N_j finds this
+    compromise, see :mod:`metriclearn.oracles.expected_loss`. If members predict names, the program
+    also finds the names of segments. With ``combine="best"``, a single model is chosen instead,
+    whose metric you can inspect.
 
-    With a single group, its recordings are left out one at a time, and with a single recording, a
-    part of its labels at a time; a warning says so. If the only recording has fewer than eight
-    labeled boundaries, one whitened learner is fitted to all of them, or the given members. The
-    ``min_size`` of a member holds for its own answers, not for the compromise.
+    With a single group, one of its recordings is left out at a time. With a single recording, a
+    part of its labels is left out at a time. Both cause a warning. If the only recording has fewer
+    than eight labeled boundaries, one whitened learner, or the given members, are fitted to all
+    labels. The ``min_size`` of a member holds for its own answers, not for the compromise.
 
     Parameters
     ----------
     members : mapping of names to lists of learners, learner, or None
         Families of members: learners, or :class:`~metriclearn.estimators.Member` with a view that
-        several share. By default, those of :func:`~metriclearn.estimators.default_members`, whose
-        metrics are trained to a gap of 1 %.
+        several share. By default, :func:`~metriclearn.estimators.default_members` gives them. These
+        train their metrics to a gap of 1 %.
     view : view, optional
         Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view
         may leave rows out. By default, rows with NaN are left out if there are any.
@@ -135,23 +134,23 @@ class Segmenter(AgreementSegmenter):
     time : str, optional
         The column of times from which the rate of tables was read.
     combine : "consensus", "uniform" or "best"
-        With "consensus", the weights q are those for which the weighted mean of the members'
+        With "consensus", the weights q are chosen so that the weighted mean of the members'
         matrices predicts the matrices of the labels best, by least squares on the recordings left
-        out (stacking); few labeled segments pull the weights towards each other. The labels of a
+        out (stacking). Few labeled segments pull the weights towards each other. The labels of a
         recording that was left out are not used to fit the learners and views that answer for it,
-        nor for their weights; they take part in tuning penalties, in models of other parts, and in
-        the training rows of views that are fitted to labels, which come from views of other parts.
-        With "uniform", all families have the same weight. "best" is the model of the simplest
-        family whose loss exceeds the least by at most one standard error over groups; then other
-        settings are tried, see ``choice_``.
+        nor for their weights. They are used to tune penalties, and in models of other parts. They
+        are also used in the training rows of views that are fitted to labels; these rows come from
+        views of other parts. With "uniform", all families have the same weight. "best" is the model
+        of the simplest family whose loss exceeds the least by at most one standard error over
+        groups; then other settings are tried, see ``choice_``.
     names : bool, optional
         Whether labels are names, that is, mean the same in all recordings. By default labels count
         as names if some label recurs within a recording after a different label, and if recordings
         of two groups share a label; with a single group, if two recordings do. A single recording
         does not need to share one.
     n_folds : int
-        Number of parts into which recordings are divided. One part is left out at a time. Parts
-        consist of whole groups, so there are at most as many parts as groups.
+        Number of parts into which recordings are divided. Each part is left out once. Parts consist
+        of whole groups, so there are at most as many parts as groups.
     seconds : float, optional
         Time limit of all fits. Each stops after a twentieth, and no member is begun after two
         thirds, except the first. By default there is no limit.
@@ -179,12 +178,13 @@ class Segmenter(AgreementSegmenter):
     agreement_ : Agreement
         The scores of all models and their weights; one score with ``combine="best"``.
     learner_ : fitted learner or None
-        The model, if there is only one. Its metric can be looked at.
+        The model, if there is only one. You can inspect its metric.
     cross_fit_ : CrossFit or None
-        Candidates × recordings, with the loss of each. Not saved. None if nothing was left out.
+        Candidates × recordings, with the loss of each. Not saved. None if no recording was left
+        out.
     left_out_ : mapping of int to Partition
-        For every recording that was left out, the answer of models that were fitted without it. Of
-        a single recording, one for each part of its labels. The mapping is not saved.
+        For every recording that was left out, the answer of models that were fitted without it. For
+        a single recording, one answer for each part of its labels. The mapping is not saved.
     rates_ : BoundaryRates
         How often boundaries of ``left_out_`` were true.
     choice_ : Choice or None
@@ -192,10 +192,10 @@ class Segmenter(AgreementSegmenter):
     shares_ : list of Share
         For each family, its loss on recordings left out, its weight and the seconds of its fits.
     validation_ : Validation or None
-        Losses on the recordings left out, with those of simple baselines.
+        Losses on the recordings left out, and losses of simple baselines.
     missing_ : mapping of str to str
-        For each family of members that is left out, why: the error of a fit, or there was no time.
-        Of the default, a family is left out if a fit fails.
+        For each missing family of members, the reason: the error of a fit, or a lack of time. Only
+        default families may be missing because of an error.
     expected_length_ : tuple of three floats, or None
         With partial labels, the mean length of segments in seconds that labels let us expect, and
         the ends of its 90 % credible interval.
@@ -284,14 +284,15 @@ class Segmenter(AgreementSegmenter):
         X : sequence of (T_i, P) arrays, data frames or paths of files, or LabeledSequences
             Files need an ``extractor``. LabeledSequences, as loaders return them, have labels,
             groups and names; samples with the label −1 or "nan", and stretches of one sample, are
-            left out. Nothing is learned from recordings of a single row or without labels.
+            left out. Recordings of a single row, or without labels, are not learned from.
         y : labels, change-points or partial labels, for each recording
             None, or −1 for all samples, is a recording without labels.
         groups : array (N,), optional
             Group of every recording, such as the user who recorded it. All recordings of a group
             are left out together. By default every recording is a group.
         time_limit : float, optional
-            Seconds for this fit; by default ``seconds``. What was left out is noted.
+            Seconds for this fit; by default ``seconds``. A note lists the members that were not
+            fitted.
         """
         check_parameters(self)
         fitted = copy.copy(self)
@@ -373,8 +374,8 @@ class Segmenter(AgreementSegmenter):
     def _divided(self, given: Given) -> tuple[Given, Parts]:
         """Divide the recordings into parts of whole groups.
 
-        With one group, its recordings are divided, or the labels of a single one, and a warning
-        says so; with too few boundaries, no part is left out.
+        With one group, its recordings are divided, or the labels of a single recording, with a
+        warning. With too few boundaries, there are no parts.
         """
         if self.n_groups_ > 1:
             return given, Parts.of(given.groups, self.n_folds, given.used)
@@ -399,10 +400,10 @@ class Segmenter(AgreementSegmenter):
         return rules(units, how_far(given))
 
     def _members(self, given: Given, parts: Parts) -> list[Member]:
-        """Return the members; those that cannot stand behind the view are refused.
+        """Return the members. Raises an error for a member that cannot stand behind the view.
 
-        If nothing is left out to compare them on, it is one whitened learner by default, and with
-        ``combine="best"`` the first that is given.
+        Without recordings left out, members cannot be compared. The only member is then one
+        whitened learner by default, or with ``combine="best"`` the first given learner.
         """
         members = self.members
         if members is None and not parts.left_out:
@@ -422,10 +423,10 @@ class Segmenter(AgreementSegmenter):
         return found[:1] if self.combine == "best" and not parts.left_out else found
 
     def _take_all(self, table: CrossFit) -> None:
-        """Weigh all members equally, as nothing was left out to compare them on."""
+        """Weigh all members equally, because no recordings were left out to compare them."""
         table = table.with_last_scores()
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
-        if names and self.names is not False:  # of one recording, whose labels need not recur
+        if names and self.names is not False:  # one recording, whose labels need not recur
             known = table.given._replace(classes=np.unique(np.concatenate(names)))
             table = replace(table, given=known)
         self.agreement_ = table.agreement(table.equal_shares(), float(self.name_loss))

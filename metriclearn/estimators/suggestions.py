@@ -111,7 +111,7 @@ class LabeledRecordings(NamedTuple):
     def suggest(
         self, random: np.random.Generator, length: int, n: int, learner: Any, strategy: str
     ) -> list[Suggestion]:
-        """Suggest stretches to label. The parameters are those of the function of this name."""
+        """Suggest stretches to label. The parameters are the same as for :func:`suggest`."""
         gaps = [*self.gaps()]
         if not gaps or strategy == "leftmost":
             return _leftmost(gaps, n, length)

@@ -55,7 +55,7 @@ class RecordingTransformer(StatelessTransformer, ABC):
 
 @dataclass(eq=False, repr=False)
 class JoinedFeatures(RecordingTransformer):
-    """Join the columns of several extractors, such as those of audio *and* pictures.
+    """Join the columns of several extractors, such as extractors of audio *and* pictures.
 
     If the extractors give different numbers of rows, the additional rows are dropped.
 

@@ -298,10 +298,10 @@ def annotation_error(
     change_points : sequence of integers, or Partition
         The segmentation.
     regions : sequence of (start, end, changes) or (start, end, at_least, at_most)
-        Each region says how many change-points are between its samples start … end−1 (0-based, end
-        excluded): exactly ``changes``, or from ``at_least`` to ``at_most``. If ``at_most`` is None,
-        there is no upper limit. A change-point c is in the region if both samples that it separates
-        are in the region, that is, if start < c < end.
+        Each region gives the number of change-points between its samples start … end−1 (0-based,
+        end excluded): exactly ``changes``, or from ``at_least`` to ``at_most``. If ``at_most`` is
+        None, there is no upper limit. A change-point c is in the region if both samples that it
+        separates are in the region, that is, if start < c < end.
     n_samples : int, optional
         Number of samples n. Required if the change-points do not end with n.
 

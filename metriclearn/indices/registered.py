@@ -28,7 +28,7 @@ class Index:
     Attributes
     ----------
     function : callable
-        The index. Its arguments are those of :func:`contingency_table`, and options.
+        The index. It takes the arguments of :func:`contingency_table`, and options.
     perfect : float or None
         The value for equal partitions, or None if it depends on them. No value is better. With 0,
         low values are good. Otherwise high values are good.

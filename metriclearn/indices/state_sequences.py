@@ -5,7 +5,7 @@ compare the names of the states, which are the labels. The clusters of a
 :class:`~metriclearn.problem.partition.Partition` have no names. True and predicted clusters are
 therefore matched one to one so that the overlap is largest. A predicted cluster gets the name of
 its true cluster, or a new name if it has no true cluster. In a segmentation
-``Partition.from_change_points(ends)``, each segment is a cluster of its own.
+``Partition.from_change_points(ends)``, each segment is a separate cluster.
 """
 
 from __future__ import annotations
@@ -215,10 +215,10 @@ def weighted_adjusted_rand_score(
     """Adjusted Rand index in which errors near true boundaries have less weight.
 
     The weight of a sample is 1 + slope·d, where d is its distance from the first or the last sample
-    of its true segment, whichever is nearer. The formula is that of :func:`adjusted_rand_score`,
-    with weighted pairs. As in tsseg-eval, the four sums over pairs are truncated to integers. The
-    value is at most 1, exactly 1 for equal partitions, and near 0 for random labels. It takes
-    O(n log n) time.
+    of its true segment, whichever is nearer. The formula is the same as for
+    :func:`adjusted_rand_score`, with weighted pairs. As in tsseg-eval, the four sums over pairs are
+    truncated to integers. The value is at most 1, exactly 1 for equal partitions, and near 0 for
+    random labels. It takes O(n log n) time.
 
     Parameters
     ----------

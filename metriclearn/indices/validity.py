@@ -1,9 +1,9 @@
 """Internal validity: Davies–Bouldin, Calinski–Harabasz, 18 indices of Dunn and four silhouettes.
 
 These indices judge a clustering by its points, without a true clustering. All of them raise
-ValueError for fewer than two clusters. With ``metric=``, distances are those of a learned metric: a
-matrix B, its diagonal, or a fitted learner. Unlike those in scikit-learn, these indices give exact
-values for degenerate clusters, and are accurate for points far from the origin. Distances are
+ValueError for fewer than two clusters. With ``metric=``, distances are computed under a learned
+metric: a matrix B, its diagonal, or a fitted learner. Unlike the indices of scikit-learn, these
+indices give exact values for degenerate clusters, and are accurate for points far from the origin. Distances are
 computed in blocks to limit memory.
 
 References

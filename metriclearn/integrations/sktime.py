@@ -108,7 +108,7 @@ class MetricChangePointDetector(BaseDetector):
         sample that was passed to ``update`` or ``update_predict`` after ``fit``. Together, the
         calls return all events that ``predict`` finds in these samples, except those that are not
         final yet, see :class:`~metriclearn.estimators.SegmenterStream`. With y, ``fit`` learns
-        again from all data, and the events are those of ``predict(X)``.
+        again from all data, and the events are the same as from ``predict(X)``.
         """
         if y is not None:
             return super().update_predict(X, y)

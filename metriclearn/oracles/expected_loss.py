@@ -131,10 +131,10 @@ def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bound
 
     One local search starts from the rounded relaxation, and another starts from the best member
     with ``n_clusters`` clusters (any number if it is None). So the expected loss of the result is
-    at most that of this member. If ``n_clusters`` is None, or all members have this number of
-    clusters, the expected loss of the result is at most twice the least possible expected loss. Let
-    r be the total number of clusters of the members. The time is O(T m² + T r²), and O(K T r) more
-    for each pass of a local search.
+    at most the expected loss of this member. If ``n_clusters`` is None, or all members have this
+    number of clusters, the expected loss of the result is at most twice the least possible expected
+    loss. Let r be the total number of clusters of the members. The time is O(T m² + T r²), and O(K
+    T r) more for each pass of a local search.
     """
     search, linear, free = LocalSearch(), form.low_rank(), n_clusters is None
     found = search.bounds(linear, n_clusters)

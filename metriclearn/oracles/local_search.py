@@ -64,8 +64,8 @@ class LocalSearch(ComponentParameters):
     The value of M is a lower bound of the maximum over all partitions. This is Hartigan's
     algorithm. Each sample in turn moves to the cluster that raises ⟨A, M⟩ most, until a pass
     changes nothing. If K is unknown, a sample may also open a cluster, and empty clusters are
-    removed. A pass takes O(TKr) time. If the shift c makes nearly every sample a cluster of its
-    own, a pass takes O(T²r).
+    removed. A pass takes O(TKr) time. If the shift c makes nearly every sample a separate cluster,
+    a pass takes O(T²r).
 
     One search starts from the rounded relaxation. If the form has a true partition N with K
     clusters (any number if K is unknown), another search starts from N. The better result is

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points import PenalizedSegmentation, slope
 
-_STEP = 2.0  # of the logarithm of the penalty, until there are more and fewer changes
-_WIDEST = 25.0  # of the logarithm: below, changes are those of rounding errors
-_CLOSE = 1.005  # ratio of penalties between which nothing is looked for
+_STEP = 2.0  # in the logarithm of the penalty, until there are more and fewer changes
+_WIDEST = 25.0  # in the logarithm: below, rounding errors cause the changes
+_CLOSE = 1.005  # the search ends at this ratio of two penalties
 
 
 def matched_penalty(

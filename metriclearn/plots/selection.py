@@ -48,7 +48,7 @@ def plot_elbow(
     Parameters
     ----------
     n_segments : (S,) array of int
-        Numbers of segments, for instance those of a path that the CROPS algorithm computes.
+        Numbers of segments, for instance on a path that the CROPS algorithm computes.
     costs : (S,) array
         Residual cost of the best segmentation with each number of segments.
     penalties : (S, 2) array, optional
@@ -121,8 +121,8 @@ def plot_members(
     """Draw what each family of members of a Segmenter contributes.
 
     A bar is the mean loss of the family on recordings that were left out. Dark bars have weight in
-    the answer, which is written beside them with the seconds of the fits. Lines mark the loss of
-    all members together, of the Euclidean metric, of equal cuts and of a single segment.
+    the answer. The weight and the seconds of the fits are written next to them. Lines mark the loss
+    of all members together, of the Euclidean metric, of equal cuts and of a single segment.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def plot_members(
     Raises
     ------
     ValueError
-        If nothing was left out in the fit, so that no losses are known.
+        If the fit left out no recordings, so that no losses are known.
 
     See Also
     --------

@@ -25,7 +25,7 @@ _BEFORE_U, _AFTER_S = 2, 3
 _STRETCH_U = 4
 # Two addends of the charge of all stretches if s and u lie in different stretches.
 _UNTIL_U, _SINCE_S = 5, 6
-# Of the regions that need a change, the number that end at or before u, and that begin before s.
+# The numbers of regions with a needed change that end at or before u, and that begin before s.
 _ENDED_U, _BEGUN_S = 7, 8
 # The same numbers for regions with at most one change, in the opposite order.
 _BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10

@@ -374,8 +374,8 @@ class NamedFeatures(LinearFeatures):
 class NamedLoss:
     """The loss ℓ with T ℓ = ‖M − N‖²_F + β · (number of samples with a wrong name).
 
-    With partial labels, the first term is that of :class:`~metriclearn.problem.losses.KnownLoss`.
-    The second term counts only samples whose names are known. Completed labels enter neither term.
+    With partial labels, the first term is :class:`~metriclearn.problem.losses.KnownLoss`. The
+    second term counts only samples whose names are known. Completed labels enter neither term.
 
     Parameters
     ----------

@@ -45,9 +45,9 @@ class PartialPartition:
     All annotations must hold at once. For a segmentation, all annotations are translated to
     regions. Between two neighboring samples there is no change if their labels are equal, and a
     change if their labels differ. A gap between two labeled stretches has at least one change if
-    their labels differ. If the labels are equal, nothing is assumed about the gap, because a label
-    may recur. For a clustering, equal labels mean the same cluster everywhere, different labels
-    mean different clusters, and the samples of a ``same`` span share a cluster. Change-points and
+    their labels differ. If the labels are equal, the gap may hold any changes, because a label may
+    recur. For a clustering, equal labels mean the same cluster everywhere, different labels mean
+    different clusters, and the samples of a ``same`` span share a cluster. Change-points and
     regions have no effect on clusterings.
 
     Parameters
@@ -260,11 +260,14 @@ class PartialPartition:
         return self.segmentation() is not None
 
     def at(self, kept: NDArray[np.int64]) -> PartialPartition:
-        """Return what the labels together say about the kept rows, see :meth:`Region.at`."""
+        """Return the labels of the kept rows: all regions that follow from the labels together.
+
+        A change between two kept rows stands for all changes between them, see :meth:`Region.at`.
+        """
         first, last = int(kept[0]), int(kept[-1])
-        # A region as given may hold kept rows that its undecided positions do not hold.
-        given = self.constraints if last - first >= len(kept) else ()
-        every = chain(self.facts, given)
+        # In a wider region, more changes between kept rows are in the region for certain.
+        wide = self.pieces.widened() if last - first >= len(kept) else ()
+        every = chain(self.facts, wide)
         near = (one for one in every if one.start < last and one.stop - 1 > first)
         regions = dict.fromkeys(seen for region in near for seen in region.at(kept))
         return PartialPartition(len(kept), regions=regions)
@@ -344,7 +347,7 @@ class LabeledPartial(PartialPartition):
     """Partial labels of a segmentation, with the labels of samples as people give them.
 
     As for :class:`~metriclearn.problem.partition.LabeledPartition`, neighboring segments may have
-    the same label. A change may lie beside samples that nobody has labeled.
+    the same label. A change may lie next to unlabeled samples.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ class Partition:
 
     @property
     def pieces(self) -> Pieces:
-        """What is known about changes, as for partial labels: a single stretch from 0 to T."""
+        """The knowledge about changes, as for partial labels: a single stretch from 0 to T."""
         return Pieces([(0, self.change_points)], [])
 
     def at(self, kept: NDArray[np.int64]) -> Partition:
@@ -221,7 +221,7 @@ class Partition:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
         rows = np.asarray(X).reshape(len(X), -1)
         # YᵀX as a sparse product reads the rows of X once, in order. Ones have the type of sums in
-        # numpy, which is wider than that of bools and short integers.
+        # numpy, which is wider than bools and short integers.
         ones, ends = (
             np.ones(len(rows), dtype=np.add.reduce(rows[:0]).dtype),
             np.arange(len(rows) + 1),

@@ -169,7 +169,7 @@ class Region:
 
 
 class Pieces(NamedTuple):
-    """What is known about changes if all constraints of a partial segmentation are combined.
+    """The knowledge about changes if all constraints of a partial segmentation are combined.
 
     Attributes
     ----------
@@ -191,6 +191,17 @@ class Pieces(NamedTuple):
             cuts = [start, *ends.tolist()]
             yield from (Region(t - 1, t + 1, AT_LEAST_ONE) for t in cuts[1:-1])
             yield from (Region(a, b, NO_CHANGE) for a, b in pairwise(cuts) if b - a > 1)
+
+    def widened(self) -> Iterator[Region]:
+        """Yield each region with at most one change, and the unchanged samples at its two ends."""
+        before, after = {}, {}
+        for start, ends in self.stretches:
+            cuts = [start, *ends.tolist()]
+            before[cuts[-1]], after[start] = cuts[-2], cuts[1]
+        for start, stop, kind in ((one.start, one.stop, one.kind) for one in self.regions):
+            if kind.most is not None:
+                wide = before.get(start + 1, start), after.get(stop - 1, stop)
+                yield Region(*wide, AT_MOST_ONE)
 
     def mirrored(self, n_samples: int) -> Pieces:
         """Return the same pieces for the samples in reverse order."""

@@ -6,9 +6,9 @@ Literal with the choices. If None is allowed, write ``kind | None`` instead of `
 help, the placeholder for the value is the name of the parameter, or the third entry of
 ``Annotated`` if there is one.
 
-The exit status is 0 if all went well, 1 after an error that the user can fix (with a message of one
-sentence), 2 for a wrong command line, 130 if interrupted, and 141 if the program that reads the
-output, such as ``head``, has ended.
+The exit status is 0 if all went well, and 1 after an error that the user can fix (with a message of
+one sentence). It is 2 for a wrong command line, 130 if interrupted, and 141 if the program that
+reads the output, such as ``head``, has ended.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.running.parameters import whole
+from metriclearn.running.parameters import UNCHECKED, requirements, whole
 
 
 class ComponentParameters(BaseEstimator):
@@ -17,11 +17,14 @@ class ComponentParameters(BaseEstimator):
 
     Parameters work as in scikit-learn. But if ``set_params`` changes a parameter of a component, it
     replaces the component by a changed copy. So all instances can share a component as their
-    default value. Whole numbers of any type become Python ints, which do not overflow.
+    default value. Whole numbers of any type become Python ints, which do not overflow. If a
+    parameter of a fitted estimator is set, the next prediction checks the parameters again.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, whole(value) if isinstance(value, np.integer) else value)
+        if "n_features_in_" in vars(self) and name in requirements(type(self)):
+            self.__dict__[UNCHECKED] = True
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the object to one file, see :func:`metriclearn.save`."""

@@ -1,4 +1,4 @@
-"""Optional packages, and names of earlier versions: errors that say what to do."""
+"""Optional packages, and names of earlier versions: errors that state the remedy."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+# Attribute of a fitted estimator while a parameter that was set after the fit is not yet checked.
+UNCHECKED = "_unchecked"
 _ROWS = 2**16  # rows checked at once, because a long array may be on disk
 _SHORTENED = Repr()
 _SHORTENED.maxother = _SHORTENED.maxstring = 200
@@ -67,7 +69,7 @@ def real_array(
     signals : bool
         Whether a one-dimensional array is converted to one column.
     allow : collection of "empty", "infinite" and "missing"
-        What is accepted in addition: an empty array, infinite numbers or NaN.
+        Also accept an empty array, infinite numbers or NaN.
 
     Raises
     ------
@@ -493,6 +495,19 @@ def check_parameters(estimator: Any) -> None:
         ours = type(value).__module__.startswith("metriclearn.")
         if ours and hasattr(value, "get_params") and not isinstance(value, type):
             check_parameters(value)
+    vars(estimator).pop(UNCHECKED, None)
+
+
+def check_changed(estimator: Any) -> None:
+    """Check the parameters of a fitted estimator if one of them was set after the last check.
+
+    Raises
+    ------
+    ValueError
+        As for :func:`check_parameters`.
+    """
+    if UNCHECKED in vars(estimator):
+        check_parameters(estimator)
 
 
 def refuse_unknown(estimator: Any, unknown: Mapping[str, Any]) -> NoReturn:

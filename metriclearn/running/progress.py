@@ -26,8 +26,8 @@ def bar(items: Iterable[Any], title: str, total: int | None = None, **options: A
     total : int, optional
         The number of items.
     **options
-        Those of ``tqdm``: with ``disable=None`` a bar is drawn in a terminal only. Where it is not
-        drawn, :func:`telling` tells what it counts.
+        Options of ``tqdm``: with ``disable=None`` a bar is drawn in a terminal only. Without a bar,
+        :func:`telling` prints the count.
     """
     from tqdm import tqdm
 
@@ -52,7 +52,7 @@ def share_done(title: str, total: float, **options: Any) -> Iterator[Callable[[f
     total : float
         All work, in any unit.
     **options
-        Those of ``tqdm``, as for :func:`bar`.
+        Options of ``tqdm``, as for :func:`bar`.
     """
     from tqdm import tqdm
 
@@ -83,8 +83,8 @@ def share_told() -> str:
 def telling(title: str) -> Iterator[None]:
     """Context in which a terminal gets a sign of life within 2 s, and then at least every 5 s.
 
-    A bar that has not moved is drawn again. Where there is none, a line says how long the work
-    takes, and what the last bar has counted.
+    A bar that has not moved is drawn again. Without a bar, a line shows how long the work takes,
+    and the count of the last bar.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Times:
     duplicates: str | None = None
 
     def distinct(self, rows: NDArray) -> NDArray:
-        """Return one row of a table for each time. Labels are those of the first row."""
+        """Return one row of a table for each time. Labels come from the first row of each time."""
         if self.starts is None:
             return rows
         if self.duplicates == "mean" and rows.dtype.kind == "f":

@@ -197,7 +197,7 @@ def duration_of(text: str) -> int | None:
     return total if text and place == len(text) else None
 
 
-FORMS = (  # of equally even forms the first one counts
+FORMS = (  # among equally even forms, the first one counts
     numbers(),
     *(
         Form(

@@ -96,8 +96,8 @@ def read_times(
     who : str
         The function or the file that needs times, for error messages.
     values : array-like (T,), T ≥ 1
-        Numbers (seconds, or another unit that the name of the column or the size of the numbers
-        tells), time stamps, clock times or durations, as texts or as such types of NumPy, pandas
+        Numbers (seconds, or a unit that follows from the name of the column or the size of the
+        numbers), time stamps, clock times or durations, as texts or as such types of NumPy, pandas
         or Python.
     column : str, optional
         The name of the column.
@@ -425,7 +425,7 @@ def timed_rows(
     Returns
     -------
     Times
-        Those of the first rows.
+        Times of the first rows.
     iterator of (seconds, row)
         All rows, with the seconds since the first one.
 

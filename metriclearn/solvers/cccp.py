@@ -44,7 +44,7 @@ class CCCP(ComponentParameters):
         the run with the least objective continues. By default all runs continue to the end.
     checkpoint : str or None
         File in which the state is saved after every outer step. An interrupted run resumes from
-        this file. If there are several starts, each start has a file of its own: FILE.1, FILE.2, ….
+        this file. If there are several starts, each start has a separate file: FILE.1, FILE.2, ….
 
     Raises
     ------

@@ -22,7 +22,7 @@ class Omega(Protocol):
     """A convex function Ω(w) ≥ 0 on a cone. The penalty of a cluster is not regularized.
 
     A solver needs no more than these three methods to certify its result. The last coordinate of w
-    and g is that of the penalty, if the cone has one. All methods ignore it.
+    and g belongs to the penalty, if the cone has one. All methods ignore it.
     """
 
     def __call__(self, w: NDArray) -> float:
@@ -151,8 +151,8 @@ class Norm:
     def minimum(self, g: NDArray, best: float) -> float:
         """Return the least ⟨g, w⟩ + Ω(w), see :meth:`Omega.minimum`.
 
-        If Ω(w) = t, then ⟨g, w⟩ ≥ −t Ω°(−g), with equality for some w. So the least value is that
-        of t (1 − Ω°(−g)) for 0 ≤ t ≤ ``best``.
+        If Ω(w) = t, then ⟨g, w⟩ ≥ −t Ω°(−g), with equality for some w. So the least value is the
+        minimum of t (1 − Ω°(−g)) over 0 ≤ t ≤ ``best``.
         """
         return best * min(0.0, 1.0 - float(self.polar(-g[: self.cone.n_metric])))
 

@@ -104,7 +104,7 @@ class ProjectedSubgradient(ComponentParameters):
         ``PolyakStep()``, ``DecreasingStep()`` or ``ConstantStep()``.
     average : bool
         Whether every tenth round also evaluates a weighted average of the latest iterates. The
-        latest iterates are those since the last round whose number is a power of 2.
+        latest iterates begin at the last round whose number is a power of 2.
     batch_size : int or None
         Number of data sets per step. None uses all data sets. With batches, use
         ``DecreasingStep()``.

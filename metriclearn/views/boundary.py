@@ -77,8 +77,8 @@ class BoundaryFeatures(StatelessTransformer):
     def transform(self, X: Annotated[Sequence[ArrayLike], SEQUENCES]) -> list[NDArray[np.float64]]:
         """Compute the features of every sequence (T_i, P). Returns arrays (T_i + 1, q).
 
-        The columns hold the statistics of the first window length, then those of the second, and so
-        on. Rows 0 and T are 0, because one of their windows is empty. The cost is O(TP) for each
+        The columns hold the statistics of the first window length, then of the second, and so on.
+        Rows 0 and T are 0, because one of their windows is empty. The cost is O(TP) for each
         window.
         """
         return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]

@@ -157,12 +157,12 @@ class Chain(_Composed):
 
     @property
     def running(self) -> bool:
-        """Whether rows are running sums: those of the last view."""
+        """Whether rows are running sums, that is, whether the rows of the last view are."""
         return says(self.views[-1], "running")
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """The sum of the reaches of the views; None if that of one is None, or if a view reads the
+        """The sum of the reaches of the views; None if one reach is None, or if a view reads the
         running sums of another."""
         *first, last = getattr(self, "views_", self.views)
         reaches = [view.reach for view in (*first, last)]
@@ -248,12 +248,12 @@ class Union(_Composed):
 
     @property
     def running(self) -> bool:
-        """Whether rows are running sums: if those of all views are."""
+        """Whether rows are running sums, that is, whether the rows of all views are."""
         return all(says(view, "running") for view in self.views)
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """The largest reach of the views; None if that of one is None, or if only some are running
+        """The largest reach of the views; None if one reach is None, or if only some are running
         sums."""
         reaches = [view.reach for view in getattr(self, "views_", self.views)]
         mixed = len({says(view, "running") for view in self.views}) > 1

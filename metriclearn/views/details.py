@@ -20,11 +20,11 @@ _MOST = 20  # details of longer windows would need more than a million rows
 class Details(PlainView):
     """The details of every column at 1, 2, 4, … rows: wavelet coefficients of Haar at each row.
 
-    The detail of 2^j rows is half the difference of two means: of the 2^j rows up to and with a
-    row, and of the 2^j rows before these. Fast changes are seen in the details of few rows, slow
-    ones in those of many. Their deviations in windows (:class:`Windows`) tell in which rhythm a
-    signal moves; rows with equal means and deviations can differ in it. Rows before the first are
-    copies of it. O(TP) for each level.
+    The detail of 2^j rows is half the difference of two means. One mean is over the 2^j rows that
+    end with a row, the other over the 2^j rows before these. Details of few rows show fast changes,
+    and details of many rows show slow changes. Their deviations in windows (:class:`Windows`) tell
+    in which rhythm a signal moves; rows with equal means and deviations can differ in it. Rows
+    before the first are copies of it. O(TP) for each level.
 
     Parameters
     ----------

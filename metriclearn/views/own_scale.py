@@ -18,7 +18,7 @@ class OwnScale(PlainView):
     """Standardize every column of a recording: subtract its mean, divide by its standard deviation.
 
     Standardized recordings by different microphones and cameras are comparable. A constant column
-    becomes zero. Nothing is learned: every recording has a separate scale. O(TP).
+    becomes zero. This view learns nothing, because every recording has a separate scale. O(TP).
 
     Parameters
     ----------

@@ -16,7 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.problem.partition import numbered
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, dimensions, real_array, shown
+from metriclearn.running.parameters import (
+    Needs,
+    check_changed,
+    check_parameters,
+    dimensions,
+    real_array,
+    shown,
+)
 
 if TYPE_CHECKING:
     from metriclearn.views.gaps import Labels
@@ -46,11 +53,11 @@ class StatelessTransformer(  # type: ignore[call-arg]
 class View(Protocol):
     """Turns rows into rows. ``X`` is a list of recordings, (T_i, P) arrays.
 
-    A view may say by ``missing`` whether it reads recordings with NaN, by ``keeps_all`` whether it
-    keeps all rows, by ``running`` whether its rows are running sums, and by ``held_out`` whether
-    training rows must come from a view fitted without the group of the recording. A view that
-    leaves rows out also has ``kept(X)``, the numbers of the rows that it keeps. A linear view has
-    ``matrix_``, the matrix W of its rows X Wᵀ.
+    A view may have four flags. ``missing``: it reads recordings with NaN. ``keeps_all``: it keeps
+    all rows. ``running``: its rows are running sums. ``held_out``: training rows must come from a
+    view fitted without the group of the recording. A view that leaves rows out also has
+    ``kept(X)``, the numbers of the rows that it keeps. A linear view has ``matrix_``, the matrix W
+    of its rows X Wᵀ.
 
     See Also
     --------
@@ -120,7 +127,7 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
     missing: ClassVar[bool] = False
     # Whether there is a row for every row of a recording; otherwise the view has ``kept``.
     keeps_all: ClassVar[bool] = True
-    # Whether rows are sums over all rows so far; ``reach`` is then that of their increases.
+    # Whether rows are sums over all rows so far; ``reach`` is then the reach of their increases.
     running: ClassVar[bool] = False
     # Whether training rows must come from a view fitted without the group of the recording.
     held_out: ClassVar[bool] = False
@@ -159,6 +166,7 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
 
     def read(self, X: Any, *, fitting: bool = False) -> list[NDArray[np.float64]]:
         """Return the recordings as arrays of the same columns. Raises ValueError for others."""
+        check_changed(self)
         who, one = type(self).__name__, is_one(X)
         tables = [X] if one else list(X)
         if not tables:

@@ -113,8 +113,8 @@ def probabilities(
     """Compute the probabilities of all codes, (T, n_codes): 0 for codes that a model never saw.
 
     Without ``folds`` they are the mean over all models. With ``folds`` (T,), the probabilities of a
-    row come from the model ``folds[t]`` only. Where a model gives NaN, as ``GaussianNB`` does if no
-    name is possible, all its codes are equally likely, and a warning says so.
+    row come from the model ``folds[t]`` only. If a model gives NaN, as ``GaussianNB`` does if no
+    name is possible, all its codes count as equally likely, with a warning.
     """
 
     def of(model: Any, some: NDArray) -> NDArray[np.float64]:

@@ -74,8 +74,8 @@ class Whiten(LinearView):
 
     The rows are directions in which segments differ most, relative to the variation within
     segments. If columns are correlated, as in sound and pictures, this removes variation that is
-    unrelated to the labels. Of partial labels, the stretches whose segments are known are used.
-    O(TP² + P³).
+    unrelated to the labels. With partial labels, only stretches with known segments are used. O(TP²
+    + P³).
 
     Parameters
     ----------

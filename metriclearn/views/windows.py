@@ -25,9 +25,9 @@ class Windows(PlainView):
     """The standardized rows, and means and log-deviations of the rows around them.
 
     A window of size h around row t has the rows t − h … t + h, fewer near the ends. A metric on
-    these rows sees levels, slower levels, and how much a signal moves. The columns are those of X,
-    standardized by the means and deviations of all training rows; then for each size P means and P
-    values log(deviation + .01). O(TP) for each size.
+    these rows sees levels, slower levels, and how much a signal moves. The first columns are the
+    columns of X, standardized by the means and deviations of all training rows. Then follow, for
+    each size, P means and P values log(deviation + .01). O(TP) for each size.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Windows(PlainView):
         return (2 * most + 1, 2 * most) if self.sides else (most, most)
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
-        """Learn the scale of the columns, and without ``sizes`` those of the windows."""
+        """Learn the scale of the columns and, without ``sizes``, the sizes of the windows."""
         arrays = self.begin(X)
         for one in arrays:
             check_scale(type(self).__name__, one)
@@ -124,7 +124,7 @@ def typical_length(view: Any, truths: Sequence[Partition | PartialPartition]) ->
 
 
 def widths_for(m: float, n_columns: int) -> list[int]:
-    """Return odd numbers of rows, at least 3, near m/16, m/4 and m; of many columns, near m/4."""
+    """Return odd numbers of rows, at least 3, near m/16, m/4 and m; with many columns, near m/4."""
     parts = (4,) if n_columns > _FEW else (16, 4, 1)
     return sorted({max(3, 2 * round(m / part / 2) + 1) for part in parts})
 
@@ -155,7 +155,7 @@ def window_moments(Z: NDArray, h: int) -> tuple[NDArray, NDArray]:
                 step = Z[a, p] - end_means[a + 1, p]
                 end_means[a, p] = end_means[a + 1, p] + step / n
                 end_scatters[a, p] = end_scatters[a + 1, p] + step * (Z[a, p] - end_means[a, p])
-    mean, scatter = np.zeros(P), np.zeros(P)  # of the block of row b−1, up to that row
+    mean, scatter = np.zeros(P), np.zeros(P)  # over the block of row b−1, up to that row
     for b in range(1, T + h):
         n = (min(b, T) - 1) % h + 1
         start, first = min(b, T) - n, max(b - h, 0)

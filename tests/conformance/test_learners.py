@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from copy import copy
 from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import metriclearn as ml
+from metriclearn.running.parameters import requirements
 from tests.conformance.learners import CLUSTERERS, LEARNERS, SEGMENTERS, fitted
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -92,6 +94,32 @@ def test_a_file_holds_the_whole_model(name: str, tmp_path: Path) -> None:
     elif not isinstance(model, ml.Clusterer):
         np.testing.assert_equal(contents(loaded), contents(model))
     assert not [key for key in vars(clone(loaded)) if key.endswith("_")]
+
+
+@EACH
+def test_parameters_set_after_a_fit_are_refused_by_predict_as_by_fit(name: str) -> None:
+    row, changed = LEARNERS[name], copy(fitted(name))
+    for key in [key for key, needed in requirements(type(changed)).items() if needed]:
+        before, sentences = getattr(changed, key), []
+        changed.set_params(**{key: object()})
+        for call in (lambda: changed.predict(row.X[0]), lambda: changed.fit(row.X, row.y)):
+            with pytest.raises(ValueError, match=f"{type(changed).__name__} needs ") as refused:
+                call()
+            sentences.append(str(refused.value))
+        assert sentences[0] == sentences[1]
+        setattr(changed, key, before)
+    assert answers(name, changed) == answers(name, fitted(name))
+
+
+@EACH
+def test_weights_of_a_score_count_repetitions(name: str) -> None:
+    row, model = LEARNERS[name], fitted(name)
+    weights = ([2, 0, 1, 3] * 2)[: len(row.X)]
+    X, y = ([one for one, n in zip(data, weights) for _ in range(n)] for data in (row.X, row.y))
+    weighted = model.score(row.X, row.y, sample_weight=weights)
+    assert weighted == pytest.approx(model.score(X, y), rel=1e-9)
+    with pytest.raises(ValueError, match="needs sample_weight with one finite nonnegative number"):
+        model.score(row.X, row.y, sample_weight=[1] * (len(row.X) + 1))
 
 
 @EACH_SEGMENTER

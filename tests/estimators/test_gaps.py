@@ -1,5 +1,6 @@
 """Rows left out: what labels say of the rest, and fits without the rows."""
 
+from collections.abc import Iterator
 from itertools import combinations, product
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import metriclearn as ml
-from metriclearn.problem.regions import KINDS
+from metriclearn.problem.regions import KINDS, ChangeCount
 from metriclearn.views.gaps import placed
 from tests.exhaustive import all_segmentations
 from tests.training import XS, YS
@@ -64,6 +65,40 @@ def test_an_annotation_rules_out_exactly_what_no_segmentation_with_gaps_can_be(k
                 labels = truth.at(kept)
                 possible = {seen for one, seen in zip(every, shadows) if truth.allows(one)}
                 assert {one for one in small if labels.allows(one)} == possible
+
+
+def test_two_annotations_together_say_all_that_regions_of_kept_rows_can() -> None:
+    """No region that holds for all segmentations with these annotations excludes any other."""
+    T = 4
+    every = [ml.Partition(ends=np.array(ends)) for ends in all_segmentations(T)]
+    places = [(a, b) for a, b in combinations(range(T + 1), 2) if b - a > 1]
+    pairs = list(combinations([ml.Region(*one) for one in regions_at(places)], 2))
+    for w in product([False, True], repeat=T):
+        kept = np.flatnonzero(w)
+        if not 2 <= len(kept) < T:
+            continue
+        small = [ml.Partition(ends=np.array(ends)) for ends in all_segmentations(len(kept))]
+        fits = [(a, b) for a, b in places if b <= len(kept)]
+        said = [
+            {x for x in small if ml.Region(*r).allows(x.change_points[:-1])}
+            for r in regions_at(fits)
+        ]
+        shadows = [ml.Partition.from_runs(one.labels[kept]) for one in every]
+        for regions in pairs:
+            possible = {
+                seen
+                for one, seen in zip(every, shadows)
+                if all(region.allows(one.change_points[:-1]) for region in regions)
+            }
+            if possible:
+                labels = ml.PartialPartition(T, regions=regions).at(kept)
+                strongest = set(small).intersection(*(s for s in said if possible <= s))
+                assert {one for one in small if labels.allows(one)} == strongest
+
+
+def regions_at(places: list[tuple[int, int]]) -> Iterator[tuple[int, int, ChangeCount]]:
+    """The contents of all regions at these places."""
+    return ((*place, kind) for place in places for kind in KINDS.values())
 
 
 def test_a_change_in_a_gap_is_in_its_middle() -> None:

@@ -86,7 +86,8 @@ def opened(folder: Path, given: Options) -> tuple[datasets.LabeledSequences, dic
 def _in_seconds(
     page: PageSettings, times: Mapping[str, running.Times]
 ) -> dict[str, list[datasets.Segment]]:
-    """Return what is labeled on the page, whose seconds count rows, by a column of times."""
+    """Return the page's segments in seconds by a column of times. The page's own seconds count
+    rows."""
     found: dict[str, list[datasets.Segment]] = {}
     for name, rows in (page.segments or {}).items():
         if name in times and page.rate:
@@ -98,7 +99,7 @@ def _in_seconds(
 
 
 def _unknown(data: datasets.LabeledSequences, given: Options, page: PageSettings) -> str | None:
-    """Return the label of rows that nobody has labeled."""
+    """Return the label that marks unlabeled rows."""
     if given.unknown:
         return given.unknown
     names = sorted({str(name) for y in data.labels for name in datasets.runs(y)})

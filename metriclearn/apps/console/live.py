@@ -162,7 +162,7 @@ class RowClock:
 
     def __init__(self, rate: float, time: str | None = None, duplicates: str | None = None) -> None:
         self.rate, self.time, self.duplicates = rate, time, duplicates
-        self._begins: list[float] | None = None  # of the rows from ``_first`` on
+        self._begins: list[float] | None = None  # begin of each row from ``_first`` on
         self._first, self._end = 0, 0.0
 
     def at(self, row: int) -> float:

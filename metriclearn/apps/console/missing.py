@@ -46,7 +46,7 @@ def prepared(
     rate: float,
     unknown: str | None,
 ) -> datasets.LabeledSequences:
-    """Prepare tables for learning, and leave out what has no row without missing values.
+    """Prepare tables for learning, and omit tables in which every row has missing values.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def prepared(
     rate : float
         Rows per second.
     unknown : str, optional
-        The label of rows that nobody has labeled. They are left out, unless a boundary is near.
+        The label of unlabeled rows. Such rows are omitted, unless a boundary is near.
 
     Raises
     ------
@@ -144,7 +144,7 @@ class KnownRows:
 
     def __init__(self, who: str) -> None:
         self.who, self.count, self._n_known, self._first = who, 0, 0, 0
-        self._places: list[int] = []  # of the known rows from ``_first`` on
+        self._places: list[int] = []  # place of each known row from ``_first`` on
 
     def of(self, chunks: Iterable[NDArray]) -> Iterator[NDArray]:
         """Yield the rows without missing values. Others are left out, with two notes."""

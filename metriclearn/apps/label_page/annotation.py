@@ -159,7 +159,7 @@ def exported(
 ) -> list[Segment]:
     """Convert annotations to rows of a file, in which a boundary is where two rows touch.
 
-    Rows are the labeled stretches, see :func:`segments_of`, and unlabeled time beside a boundary,
+    Rows are the labeled stretches, see :func:`segments_of`, and unlabeled time next to a boundary,
     see :func:`~metriclearn.datasets.with_boundaries`. By default ``classes`` tells whether there
     are labeled segments.
     """

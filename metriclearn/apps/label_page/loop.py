@@ -1,4 +1,5 @@
-"""The loop of the label page: learn after every correction, show it, and ask what is next."""
+"""The loop of the label page: learn after every correction, show the result, and suggest the next
+stretch."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _RECENT = 10.0  # seconds
 
 
 class _Learned(NamedTuple):
-    """What was learned from: the annotations, and the labels of every group."""
+    """The basis of the current model: the annotations, and the labels of every group."""
 
     annotations: Mapping[str, Sequence[Annotation]]
     given: list[Given]
@@ -105,8 +106,8 @@ class Loop:
     def _pause(self) -> None:
         """Learn from annotations that came during a check.
 
-        The check then goes on with its own labels, or, if another one has ended a moment ago, it is
-        abandoned for one of the newest labels.
+        The check then continues with its own labels. If another check has just ended, this check
+        stops, and a new one begins with the newest labels.
         """
         if self._wanted:
             self._learn()
@@ -114,7 +115,7 @@ class Loop:
                 raise _Outdated
 
     def _check(self) -> None:
-        """Check what was learned last, and show how certain it is."""
+        """Check the newest model, and show how certain it is."""
         checked = self._learned
         try:
             for group, labels in zip(self.groups, checked.given):

@@ -91,14 +91,14 @@ class ModelFiles:
     def of(self, one: Recording, revision: int | None = None) -> ModelFile:
         """Return the model file of all recordings with the features of one of them.
 
-        ``revision`` is that of labels from which learning was begun before. Otherwise, or if
-        another file has taken its place, the current labels count: a file that was learned from
-        them is returned, else learning begins.
+        ``revision`` is the revision of the labels for which learning has begun. Without it, or if
+        another file has taken its place, the current labels count. If a file was learned from them,
+        it is returned. Otherwise learning begins.
 
         Raises
         ------
         Refusal
-            If nothing is labeled.
+            If there are no labels.
         """
         kind = (*one.columns, one.rate)
         with self._lock:

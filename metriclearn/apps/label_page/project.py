@@ -389,7 +389,8 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
 
 
 class PageSettings(NamedTuple):
-    """How the page read the recordings of a folder, and what is labeled. ``fit`` does the same.
+    """How the page read the recordings of a folder, and their labels. ``fit`` reads them in the
+    same way.
 
     Attributes
     ----------
@@ -418,7 +419,7 @@ class PageSettings(NamedTuple):
 
 
 def page_settings(folder: Path, segments: str, features: str | None) -> PageSettings:
-    """Return how the page read the recordings of a folder, and what is labeled.
+    """Return how the page read the recordings of a folder, and their labels.
 
     If a labeled recording is a sound or video file, the settings for sound and pictures are
     returned, unless ``features`` is "tables". Otherwise the settings for tables are returned.
@@ -446,7 +447,7 @@ def page_settings(folder: Path, segments: str, features: str | None) -> PageSett
 def _labeled_in(
     folder: Path, tier: str, project: Mapping[str, Any]
 ) -> dict[str, list[Segment]] | None:
-    """Return what is labeled on the page, or None if another program has written the table.
+    """Return the labels of the page, or None if another program has written the table.
 
     Annotations from which ``fit`` does not learn are noted.
     """

@@ -352,7 +352,7 @@ class Page:
     def _shown(self, one: Recording, request: Any) -> list[Segment]:
         """Return the labeled segments of a recording, with predicted segments between them.
 
-        Predicted segments are left out if the request says so, or if nothing has been learned yet.
+        There are no predicted segments if the request excludes them, or if there is no model yet.
         """
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
@@ -426,7 +426,7 @@ def _begin_with_column(
 ) -> None:
     """Read annotations from a column of labels in tables, as ``metriclearn fit`` does.
 
-    Rows that nobody has labeled, by ``unknown`` or by labels such as −1 and NaN, are unlabeled.
+    Rows with the label ``unknown``, or with labels such as −1 and NaN, are unlabeled.
     """
     spans: dict[str, list[Segment]] = {}
     nobody = {"", "-1", "-1.0", "nan", "<na>"}
@@ -492,11 +492,11 @@ def open_page(
     label : str, optional
         A column of labels in tables, with which a page that has no labels yet begins.
     unknown : str, optional
-        The label of rows of this column that nobody has labeled.
+        The label that marks unlabeled rows in this column.
     annotator : str, optional
-        Whose segments to begin with, if ``segments.csv`` has those of several people.
+        Whose segments to begin with, if ``segments.csv`` has segments of several people.
     **options
-        Those of ``open_recordings``.
+        Options of ``open_recordings``.
 
     Raises
     ------

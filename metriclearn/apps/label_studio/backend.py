@@ -183,6 +183,8 @@ class Backend:
         # Labels of a configuration mean the same everywhere, although none may have recurred yet.
         names = True if not plain and len(interface.labels) > 1 else None
         try:
+            if plain:
+                interface.boundary_label()  # without it, no prediction could be written
             data = labeled_rows(project, parts, last.columns).in_pieces(_MOST_CHANGES)
             model = model_of(data, extractor, rate, self.learner, names=names)
         except ValueError as error:  # for example if there is a single segment, and so no boundary

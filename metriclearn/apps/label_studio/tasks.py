@@ -87,6 +87,22 @@ class Interface:
             f"Audio, got the tags {sorted({tag.tag for tag in tags})}; add them."
         )
 
+    def boundary_label(self) -> str:
+        """Return the only label. It is written into regions that only mark boundaries.
+
+        Raises
+        ------
+        ValueError
+            If there is no label, or more than one.
+        """
+        if len(self.labels) != 1:
+            raise ValueError(
+                "The labeling configuration needs one label, for boundaries, because all regions "
+                f"are instants or have no label, got {list(self.labels)[:10]}; give every region "
+                "a start, an end and a label, or keep a single label."
+            )
+        return self.labels[0]
+
 
 class Clock(NamedTuple):
     """Converts Label Studio's times of a task to seconds since the first row, and back.
@@ -325,13 +341,12 @@ def regions_of(
             f"Regions need a label for every segment or for none, got none from {bare[0][0]:g} to "
             f"{bare[0][1]:g} s; label or remove {running.counted(len(bare), 'segment')}."
         )
-    missing = sorted(wanted - set(interface.labels))
-    if missing or (not wanted and len(interface.labels) != 1):
-        needed = f"the labels {missing[:5]}" if missing else "one label, for boundaries"
+    if missing := sorted(wanted - set(interface.labels)):
         raise ValueError(
-            f"The labeling configuration needs {needed}, got {list(interface.labels)[:10]}; add or "
-            "rename labels."
+            f"The labeling configuration needs the labels {missing[:5]}, got "
+            f"{list(interface.labels)[:10]}; add or rename labels."
         )
+    plain = "" if wanted else interface.boundary_label()
     kind = "labels" if interface.is_sound else "timeserieslabels"
     touch = all(before[1] == after[0] for before, after in pairwise(segments))
     is_instant = not wanted and not interface.is_sound and touch
@@ -342,7 +357,7 @@ def regions_of(
             "start": clock.written(start, interface),
             "end": clock.written(end, interface),
             **({"channel": 0} if interface.is_sound else {"instant": is_instant}),
-            kind: [label or interface.labels[0]],
+            kind: [label or plain],
         }
         region: dict[str, Any] = {"id": f"segment{i + 1}", "type": kind, "value": value}
         region |= {"from_name": interface.from_name, "to_name": interface.to_name}

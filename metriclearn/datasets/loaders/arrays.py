@@ -89,8 +89,8 @@ def _by_changes(
     Raises
     ------
     ValueError
-        If the recordings of the table are not those of ``lengths``, or change-points are not
-        inside a recording.
+        If the table and ``lengths`` have different recordings, or change-points are not inside a
+        recording.
     """
     cells = read(name, table, root, {key: str, column: None})
     if odd := sorted({*cells[key]} ^ {*lengths}):

@@ -12,10 +12,10 @@ def load_dataset(name: str, root: PathLike | None = None, **options: Any) -> Any
     """Load a public data set by its name.
 
     Files are read from a folder, see :func:`data_folder`. If files are missing there, they are
-    downloaded and checked, or one sentence says where to get them and how to lay them out.
-    ``datasets/sources.toml`` lists addresses, layouts and what is known of licenses. A segment is a
-    run of equal labels. Labels are segment numbers 0 … K−1 in order of time, unless the table says
-    what they name. A group is never divided between training and test data.
+    downloaded and checked, or an error explains where to get them and how to lay them out.
+    ``datasets/sources.toml`` lists addresses, layouts and known licenses. A segment is a run of
+    equal labels. Unless the table names the labels, they are segment numbers 0 … K−1 in order of
+    time. A group is never divided between training and test data.
 
     =================== ======================================================= ===================
     name                content, with a row per …, and source                   groups
@@ -165,7 +165,7 @@ def load_dataset(name: str, root: PathLike | None = None, **options: Any) -> Any
 
     Options of the data sets of sound (jamendo_singing to speech_segments): ``extractor``, such as
     ``AudioFeatures(rate=2)``, is needed; ``segments``, ``recordings``, ``gap``, ``groups`` and
-    ``cache`` are those of :func:`load_recordings`.
+    ``cache`` are passed to :func:`load_recordings`.
 
     Examples
     --------

@@ -88,7 +88,7 @@ def read_samples(
     file, label, columns
         Name of the file, and of its columns.
     title : str, optional
-        Name of the result, by default that of the data set.
+        Name of the result, by default the name of the data set.
     """
     kinds = {label: str if name == "letter" else int} | dict.fromkeys(columns, float)
     table = read(name, file, root, kinds)

@@ -120,7 +120,7 @@ def read_raven(
 def _check_columns(
     path: Path, header: Sequence[str], needed: Sequence[str], label: str | None
 ) -> None:
-    """Raise a ValueError if a table lacks a column that a reader needs, or that of the labels."""
+    """Raise a ValueError if a table lacks a column that a reader needs, or the column of labels."""
     if lacking := [column for column in needed if column not in header]:
         raise lacks(path, lacking[0], header, "export all columns")
     if label is not None and label not in header:
@@ -213,7 +213,7 @@ def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_E
     rows = [rows[i] for i in of_annotator(path, people, annotator)]
     wanted, is_paired = text(label or "Behavior").lower(), "start (s)" in header
     first, last = ("start (s)", "stop (s)") if is_paired else ("time", "time")
-    coded = "status" if "status" in header else "behavior type"  # of versions before 8
+    coded = "status" if "status" in header else "behavior type"  # as in versions before 8
     _check_columns(path, header, (first, last, *([] if is_paired else [coded])), wanted)
     for line, cells in rows:
         key = cells["observation id"], cells["subject"], cells["behavior"]

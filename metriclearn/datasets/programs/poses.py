@@ -27,7 +27,7 @@ def read_poses(path: Path, likelihood: float = 0.0) -> pd.DataFrame:
     """Read a table of DeepLabCut, which begins with three lines: scorer, bodyparts and coords.
 
     With several animals, a line of individuals comes second. The first column, the number of the
-    picture, is left out.
+    picture, is not read.
 
     Parameters
     ----------

@@ -115,8 +115,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     Attributes
     ----------
     components_ : array (r, P)
-        Lᵀ with B = LLᵀ; r is the rank of B. With a view that is not linear, the components are
-        those of its columns.
+        Lᵀ with B = LLᵀ; r is the rank of B. With a view that is not linear, the components are for
+        its columns.
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
@@ -218,12 +218,12 @@ class Segmentations(Task):
     extra: ClassVar[str] = "boundaries"  # the further term of the score
 
     def refusal_of(self, solver: Solver) -> str | None:
-        """Return what is needed to learn penalties of positions, if it is missing."""
+        """Return the requirement for penalties of positions, unless it is met."""
         learned = isinstance(self.penalty, FeaturePenalty)
         return self.refusal_of_extra("penalties of positions", solver) if learned else None
 
     def refusal_of_extra(self, extra: str, solver: Solver) -> str | None:
-        """Return what is needed to learn a further term of the score, if it is missing."""
+        """Return the requirement for a further term of the score, unless it is met."""
         exact = isinstance(self.oracle, (ChangePoints, type(None)))
         if exact and isinstance(solver, (BundleDual, ProjectedSubgradient)):
             return None

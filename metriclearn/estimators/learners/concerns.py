@@ -41,8 +41,8 @@ _CONCERNS = {
     "{training_losses_[Euclidean]:.3g}; let a Segmenter compare settings, or call "
     "tune_penalty with labeled data left out",
 }
-# We warn if the training loss exceeds the loss of a single segment times the first factor, or that
-# of the Euclidean metric times the second.
+# We warn if the training loss exceeds the loss of a single segment times the first factor, or the
+# loss of the Euclidean metric times the second.
 _HARDLY_BETTER, _WORSE = 0.95, 1.1
 
 

@@ -125,7 +125,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         UserWarning
             If nothing can be learned from these labels or at this strength, if features are
             constant, if a single sequence does not determine the penalty, or if the training loss
-            is not clearly better than that of simple baselines.
+            is not clearly lower than the loss of simple baselines.
         ConvergenceWarning
             If the solver stops before its tolerance is reached.
         """

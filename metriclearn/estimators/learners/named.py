@@ -210,7 +210,7 @@ class NamedSegmentations(Segmentations):
     extra: ClassVar[str] = "names"
 
     def refusal_of(self, solver: Solver) -> str | None:
-        """Return what is needed to learn names, if it is missing."""
+        """Return the requirement for names, unless it is met."""
         return self.refusal_of_extra("scores of names", solver)
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
@@ -252,7 +252,7 @@ class NamedSegmentations(Segmentations):
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)
         shares = None if weights is None else np.repeat(weights, data.lengths)
-        absent = np.array([not np.any(codes == c) for c in classes])  # no sample is left of these
+        absent = np.array([not np.any(codes == c) for c in classes])  # no sample remains
         means = np.array([_mean(rows, (codes == c) | absent[c], shares) for c in classes])
         truths: list[Any] = []
         for array, partition, known in zip(arrays, completed, training.truths):

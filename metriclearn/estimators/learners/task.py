@@ -83,12 +83,12 @@ class Training:
 
 
 class LabeledParts(NamedTuple):
-    """The labeled parts of partly labeled data, as a problem of their own.
+    """The labeled parts of partly labeled data, as a separate problem.
 
     Attributes
     ----------
     rows : sequence of arrays (T_i, P)
-        All rows that the metric sees, not only those of labeled parts.
+        All rows that the metric sees, not only rows of labeled parts.
     task : Task
         How a metric is learned from the labeled parts.
     training : Training or None
@@ -183,7 +183,7 @@ class Task(ABC):
         own |= {"who": type(learner).__name__, "first": learner.alternation.start}
         return cls(**own | {"missing": reads_missing(learner.view)} | given)
 
-    segments: ClassVar[bool] = True  # whether every run of equal labels is a cluster of its own
+    segments: ClassVar[bool] = True  # whether every run of equal labels is a separate cluster
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read and check data sets and their labels. The executor reads stored data sets."""

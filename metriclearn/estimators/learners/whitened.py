@@ -48,7 +48,7 @@ class WhitenedMetricLearner(ChangePointMetricLearner):
     A large μ gives the metric of the view up to a factor, for data in any unit. A small μ gives the
     metric that fits the labels best within the span of W. If the strength is chosen on held-out
     sequences, the result is therefore usually at least as good as the metric of the view, such as
-    that of ``Metric(PrincipalComponents(20))``.
+    ``Metric(PrincipalComponents(20))``.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class WhitenedClusteringLearner(ClusteringMetricLearner):
     regularized strongly, the weight of a direction is proportional to how much clusters differ
     along it. After whitening by the total covariance (``Whiten(between=1.0)``), a strongly
     regularized C gives the same weight to all directions along which clusters differ. The result is
-    then nearly the same as that of :class:`~metriclearn.baselines.ClosedFormMetric`. With
+    then nearly the same as from :class:`~metriclearn.baselines.ClosedFormMetric`. With
     ``Whiten(shrinkage=1.0)`` and the same oracle, :class:`~metriclearn.ClusteringMetricLearner`
     gives the same result.
 

@@ -47,8 +47,8 @@ class BoundaryRate:
     def of(cls, truths: Sequence[Any], length: float | None = None) -> Self | None:
         """Compute the distribution that labels leave; None if they tell nothing of the rate.
 
-        A recording that is labeled as a whole was not picked. ``length``, the usual number of rows
-        of a segment if somebody states it, counts as ten more labeled boundaries.
+        A recording that is labeled as a whole was not picked. ``length`` is the usual number of
+        rows of a segment, if the user states it. It counts as ten more labeled boundaries.
         """
         rows, counts, picked, partly = [], [], [], []
         for truth in truths:

@@ -21,7 +21,7 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.reading.data_sets import DataSets, read_new
-from metriclearn.estimators.reading.labels import read_labeled, read_labelings
+from metriclearn.estimators.reading.labels import read_labeled, read_labelings, read_weights
 from metriclearn.estimators.scores.segmenting import PlottedSegmenter
 from metriclearn.estimators.scores.stream import Streaming
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
@@ -339,19 +339,22 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         """Return the number of the segment of every sample, (T,) for each sequence."""
         return self._search(X, known, None, lambda *case: _segmentation(*case).labels)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean error.
 
         If all labels are full, the error is the mean of ‖M − N‖²_F over sequences. Otherwise all
         labels are converted to constraints, and the error is the fraction of constraints that are
-        violated.
+        violated. ``sample_weight`` holds a weight for every sequence, (N,); it also weighs the
+        constraints of the sequence.
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         change_points = self.predict_change_points(data.arrays)
-        errors = sum(label_error(*pair) for pair in zip(change_points, truths))
+        errors = [label_error(*pair) for pair in zip(change_points, truths)]
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
-        return -errors / max(1, sum(counts))
+        weights: Any = read_weights(type(self).__name__, sample_weight, len(truths))
+        weights = np.ones(len(truths)) if weights is None else weights
+        return -float(weights @ errors / (weights @ counts or 1.0))
 
     def _begin(self, X: Any) -> tuple[Self, DataSets, list[NDArray]]:
         """Prepare a fit.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import real_array, text
+from metriclearn.running.parameters import check_changed, real_array, text
 from metriclearn.running.stored import StoredArrays
 from metriclearn.views.columns import (
     Measures,
@@ -232,7 +232,7 @@ def _names_of(columns: Any) -> NDArray[Any]:
 
 
 def _is_numbered(names: NDArray) -> bool:
-    """Tell whether columns have the numbers 0 … P − 1, as those of a table without names."""
+    """Tell whether columns have the numbers 0 … P − 1, as in a table without names."""
     return list(names) == list(range(len(names)))
 
 
@@ -251,10 +251,12 @@ def check_features(estimator: Any, data: Data) -> Data:
     NotFittedError
         If the estimator is not fitted.
     ValueError
-        If the number of features or their names differ.
+        If the number of features or their names differ, or if a parameter was set after the fit to
+        a value that ``fit`` does not accept.
     """
     if not hasattr(estimator, "n_features_in_"):
         check_is_fitted(estimator)
+    check_changed(estimator)
     who, expected = type(estimator).__name__, estimator.n_features_in_
     if data.n_features != expected:
         one = " Reshape your data: a 1-D array is a signal of one feature, not a sample."

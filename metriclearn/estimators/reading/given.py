@@ -31,7 +31,7 @@ from metriclearn.views.whiten import LinearView
 
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
-_FEW = 8  # with fewer labeled boundaries, no part of a recording is left out
+_FEW = 8  # with fewer labeled boundaries, parts of a recording are not left out
 
 
 class Given(NamedTuple):
@@ -70,7 +70,7 @@ class Given(NamedTuple):
         return cls(DataSets([], False, None), [], truths, groups)
 
     def without_data(self) -> Self:
-        """Return what was read from the labels, without arrays of the caller."""
+        """Return the information from the labels, without arrays of the caller."""
         return self._replace(data=DataSets([], False, None), labels=[])
 
     @property
@@ -80,7 +80,7 @@ class Given(NamedTuple):
 
     @property
     def used(self) -> NDArray[np.int64]:
-        """The recordings that teach something: of two rows and more, and not unlabeled."""
+        """The recordings from which to learn: they have two rows or more, and labels."""
         pairs = zip(self.data.arrays, self.truths)
         usable = [len(X) > 1 and bool(getattr(truth, "constraints", True)) for X, truth in pairs]
         return np.flatnonzero(usable)
@@ -149,7 +149,7 @@ class Given(NamedTuple):
         return found
 
     def divided(self, n_parts: int) -> Self | None:
-        """Return the same with recordings of one group as groups of their own.
+        """Return the same with every recording of the only group as a separate group.
 
         A single recording becomes one for each part. Every part has all rows, but only the labels
         of a stretch with its share of the boundaries and of the regions that need one. Returns None
@@ -179,7 +179,7 @@ class Given(NamedTuple):
             labels = parts if names is None else list(map(LabeledPartial, parts, labels))
         data = replace(self.data, arrays=[self.data.arrays[i]] * len(spans))
         truths = read_labelings("Segmenter", labels, data, segments=True, partial=True)
-        # Of regions that overlap, a cut may leave nothing.
+        # If regions overlap, a cut may leave none of them.
         if sum(bool(truth.constraints) for truth in truths) < 2:
             return None
         return self._replace(
@@ -317,7 +317,7 @@ def count_segments(truth: Any) -> int:
 
 
 def _labeled(data: LabeledSequences) -> LabeledSequences:
-    """Leave out samples that nobody has labeled, and recordings that tell nothing of boundaries."""
+    """Leave out unlabeled samples, and recordings without information on boundaries."""
     for label in sorted({text(label) for labels in data.labels for label in runs(labels)}):
         if label.strip().casefold() in _NOBODY:
             count, total = (sum(map(len, one.labels)) for one in (data.without(label), data))

@@ -89,7 +89,7 @@ def read_labelings(
 
     Returns
     -------
-    list of Partition; of PartialPartition if ``partial`` and some labels are unknown
+    list of Partition, or list of PartialPartition if ``partial`` and some labels are unknown
 
     Raises
     ------
@@ -385,7 +385,7 @@ def read_known(
     who : str
         Name used in errors.
     known : labelings or None
-        One for each data set; None if nothing is known.
+        One for each data set; None without any labels.
     data : DataSets
     classes : array (C,), optional
         The names that a segmenter predicts, if it predicts names.

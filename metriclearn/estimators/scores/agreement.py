@@ -136,7 +136,8 @@ class Agreement:
     classes : array (C,) or None
         The sorted names, if names are predicted.
     name_loss : float
-        β, which is added to ‖M − N_j‖² for every sample whose name differs from that of score j.
+        β, which is added to ‖M − N_j‖² for every sample whose name differs from the name by score
+        j.
     name_weights : array (scores,), optional
         The weights of the names; by default q.
     shift : float

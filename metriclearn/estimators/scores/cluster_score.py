@@ -118,7 +118,7 @@ class MahalanobisClusterer(LearnedMetric):
     n_init: int
     random_state: RandomState
 
-    # What was learned is read from the score.
+    # The score holds the learned values.
     components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
     penalty_ = property(attrgetter("score_.penalty"))
     n_clusters_ = property(attrgetter("score_.n_clusters"))

@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.reading.data_sets import DataSets, check_features, read_data_sets
-from metriclearn.estimators.reading.labels import list_labelings, read_counts
+from metriclearn.estimators.reading.labels import list_labelings, read_counts, read_weights
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Of, Real, dimensions, real_array
+from metriclearn.running.parameters import Of, Real, check_changed, dimensions, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 from metriclearn.views.columns import Measures, measure
@@ -264,11 +264,16 @@ class CutScore:
             count = max(1, int(np.sum(values > self.threshold)))
         return self.rounding(cut, int(count))
 
-    def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
+    def mean_loss(
+        self,
+        scaled: Sequence[Nodes],
+        truths: Sequence[NodeLabels],
+        weights: NDArray | None = None,
+    ) -> float:
         """Compute the mean loss ‖D^½(M − N)‖²_F of standardized nodes. K comes from the labels."""
         pairs = zip(map(self.cut, scaled), truths)
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
-        return float(np.mean(losses))
+        return float(np.average(losses, weights=weights))
 
     def cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
         """Return the normalized cut of nodes whose features are divided by ``scale`` · unit."""
@@ -319,7 +324,7 @@ class NormalizedCutSegmenter(LearnedMetric):
     balance: Annotated[float, Real(-2.0, 2.0)] = 0.0
 
     score_: CutScore = field(init=False)
-    # What was learned is read from the score.
+    # The score holds the learned values.
     components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
     scale_ = property(attrgetter("score_.scale"))
     eigenvalue_threshold_ = property(attrgetter("score_.threshold"))
@@ -355,18 +360,21 @@ class NormalizedCutSegmenter(LearnedMetric):
         """Return the label map (H, W) of one RGB image (H, W, 3), see :meth:`predict`."""
         return self.predict([image], n_clusters)[0]
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean loss ‖D^½(M − N)‖²_F over images. The best score is 0.
 
         K comes from the labels. With ``balance=0``, D is the identity. Samples with the label −1
-        are ignored.
+        are ignored. ``sample_weight`` holds a weight for every image, (N,).
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
         score = self.present_score
         scaled = [standardized(one, score.scale, score.similarity) for one in graphs.arrays]
-        return -score.mean_loss(scaled, truths)
+        weights = read_weights(type(self).__name__, sample_weight, len(truths))
+        return -score.mean_loss(scaled, truths, weights)
 
     def _read_graphs(self, X: Any) -> Graphs:
+        check_is_fitted(self)
+        check_changed(self)
         graphs = read_graphs(type(self).__name__, X, self.features, self.similarity.given)
         return check_features(self, graphs)

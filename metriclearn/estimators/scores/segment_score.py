@@ -80,8 +80,9 @@ class SegmentScore:
     Raises
     ------
     ValueError
-        For a unit beside names or penalties of changes. These are in the unit of the data: where a
-        recording varies little, they would outweigh its penalty, and every row would be a segment.
+        For a unit together with names or penalties of changes. These are in the unit of the data.
+        In a recording that varies little, they would outweigh its penalty, and every row would be a
+        segment.
 
     See Also
     --------

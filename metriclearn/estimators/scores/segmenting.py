@@ -124,7 +124,7 @@ class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMet
     min_size: int
     oracle: Oracle | None = None
 
-    # What was learned is read from the score.
+    # The score holds the learned values.
     components_ = property(attrgetter("score_.components"))  # type: ignore[assignment]
     penalty_ = property(attrgetter("score_.penalty"))
     feature_penalty_ = property(attrgetter("score_.boundaries"))

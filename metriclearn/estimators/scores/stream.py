@@ -349,7 +349,7 @@ class SegmenterStream(ComponentParameters):
             seen = seen.setdefault(stretch, {})
         features = score.rows(recent, seen)
         if score.view is not None and says(score.view, "running"):
-            # The sum goes on where it was at the last sample that was read.
+            # The sum continues from the last sample that was read.
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])
             self.last_ = features[rows.stop - 1].copy()

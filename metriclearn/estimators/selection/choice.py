@@ -71,7 +71,7 @@ def choose(
     best, missing = table.best(), dict(table.missing)
     for words, changes in _refinements(_learner(table, best), table.given.truths).items():
         family = table.named(table.candidates[best].member)
-        if "penalty" in changes:  # which replaces that of an earlier change
+        if "penalty" in changes:  # replaces the penalty of an earlier change
             family = re.sub(r" with penalties of the \w+", "", family)
         family = f"{family} with {words}"
         view = table.members[table.candidates[best].member].view

@@ -147,7 +147,7 @@ class CrossFit:
     def _penalized(self, m: int, rule: Rule) -> list[Any]:
         """Return the scores of a member on all parts, with the penalties of a rule.
 
-        A penalty that is tuned on training recordings is left as learned for the last part, see
+        For the last part, a penalty that is tuned on training recordings stays as learned, see
         :meth:`last_score`.
         """
         scores = self.scores[m]
@@ -325,7 +325,7 @@ class CrossFit:
 
     @property
     def names(self) -> list[str]:
-        """A name for each candidate: that of its member, and its rule."""
+        """A name for each candidate: the name of its member, and its rule."""
         return [f"{self.named(one.member)}, {one.rule}" for one in self.candidates]
 
     def named(self, m: int) -> str:
@@ -359,8 +359,9 @@ class CrossFit:
         """Choose the simplest family within one standard error of the best, and improve it.
 
         Families are compared by the first rule of their members, each at its best strength. The
-        standard error is that of the paired differences to the best of all families, over groups.
-        Another rule for the penalty is taken if it lowers the loss by more than one standard error.
+        standard error is computed from the paired differences to the best of all families, over
+        groups. Another rule for the penalty is taken if it lowers the loss by more than one
+        standard error.
 
         References
         ----------

@@ -38,7 +38,7 @@ class Tables(NamedTuple):
         return self.parts[k]
 
     def forget(self, k: int) -> None:
-        """Do nothing: nothing was computed."""
+        """Do nothing, because there is no earlier result."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Fits:
     who : str
         The name in front of the progress bar.
     may_fail : bool
-        Whether a member is left out if a fit fails. Some families need more names, or more
-        recordings, than a part has.
+        Whether to continue without a member if one of its fits fails. Some families need more
+        names, or more recordings, than a part has.
     seconds : float or None
         Time limit of all fits. Each stops after a twentieth, and no member is begun after two
         thirds, except the first.
@@ -112,7 +112,7 @@ class Fits:
         fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
         rows: list[list[Any]] = [[None] * n_parts for _ in members]
         with warnings.catch_warnings():
-            if n_parts > 1:  # warnings would recur in every part; the filter is that of all threads
+            if n_parts > 1:  # warnings would recur in every part; all threads share the filter
                 warnings.simplefilter("ignore", UserWarning)
             for (k, m), model in zip(places, fits):
                 rows[m][k] = model
@@ -129,8 +129,8 @@ class Fits:
     def table(self, given: Given, parts: Parts, rules: Rules, members: list[Member]) -> CrossFit:
         """Fit members to all parts, those with equal views together, and add candidates by rules.
 
-        After an interruption, the members that are finished are kept, and a warning says so. If
-        members may fail, the error of one is raised only if none is left.
+        After an interruption, the finished members are kept, with a warning. If members may fail,
+        the error of a member is raised only if all fail.
         """
         table, missing = None, dict[str, Exception]()
         members = thinned(members, given, parts)
@@ -154,7 +154,7 @@ class Fits:
                         "members that are finished are used."
                     )
                     break
-                except ValueError as error:  # of the view, or of penalties
+                except ValueError as error:  # from the view, or from penalties
                     if not self.may_fail:
                         raise
                     missing |= dict.fromkeys((one.family for one in group), error)

@@ -27,7 +27,7 @@ class Member(NamedTuple):
         Turns recordings into the rows that the learner sees. All members with the same view share
         it. If it is fitted to labels, its ``n_folds`` is 1, because whole parts are held out.
     cost : float
-        The time of a fit, relative to that of other members.
+        The time of a fit, relative to other members.
     every : int or None
         The learner is fitted to every ``every``-th row of the view. None stands for m/16, where m
         is the median length of a labeled segment, because neighboring rows say nearly the same; but
@@ -96,8 +96,8 @@ class Parts:
 class PartViews:
     """A view that is fitted to each part, and the rows that it gives to members.
 
-    The rows of a recording that is left out come from the view that was fitted without it. If the
-    view is fitted to labels, so do training rows.
+    The rows of each recording left out come from the view that was fitted without it. If the view
+    is fitted to labels, so do training rows.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class PartViews:
     def known_rows(self, k: int, i: int) -> NDArray | None:
         """Return the rows of a recording for models of part k, or None if they are not stored.
 
-        Training rows of a view that is fitted to labels are those that were held out.
+        If a view is fitted to labels, its training rows are held-out rows.
         """
         j = k
         if k == len(self.parts.left_out) or i not in self.parts.left_out[k]:

@@ -134,7 +134,7 @@ def how_far(given: Given) -> tuple[float, ...]:
 
 
 def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules:
-    """Return the rules of a consensus: half, once and twice the penalty tuned on what is left out.
+    """Return the rules of a consensus: half, once and twice the penalty tuned on parts left out.
 
     With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
     and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
@@ -180,7 +180,7 @@ def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules
 
     A penalty that was learned from every few rows is too small for all rows. With partial labels,
     tuned penalties go halfway to those by the labeled rate. If labels allow a boundary everywhere,
-    they go all the way, and no penalty is left as learned.
+    they go all the way, and no penalty stays as learned.
 
     Penalties of positions were learned together with the penalty λ, and only the sum of both has to
     be positive. They do not go halfway: with a λ that no training recording has determined, every

@@ -68,7 +68,7 @@ class Share:
     weight : float
         The weight of its models in the answer.
     seconds : float
-        Processor time of its fits, with that of a view for the first member that needs it.
+        Processor time of its fits. The time of a view counts for the first member that needs it.
     """
 
     family: str
@@ -92,7 +92,7 @@ def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
 def labeled_stretches(
     found: Mapping[int, Partition], truths: Sequence[Any], arrays: Sequence[NDArray], parts: Parts
 ) -> tuple[dict[int, Partition], list[Partition], list[NDArray], Parts]:
-    """Return the same of the labeled stretches of recordings, each as a recording of its own."""
+    """Return the same for labeled stretches of recordings, each as a separate recording."""
     answers: dict[int, Partition] = {}
     known: list[Partition] = []
     rows: list[NDArray] = []
@@ -119,7 +119,7 @@ def validation_of(
 ) -> Validation | None:
     """Evaluate answers for recordings left out, and simple baselines on the same parts.
 
-    Of partly labeled recordings, labeled stretches count, each as a recording. Returns None if less
+    In partly labeled recordings, each labeled stretch counts as a recording. Returns None if less
     than two parts have labeled stretches, or if no stretch has a boundary.
 
     Parameters
@@ -165,7 +165,7 @@ def validation_of(
 def _plain_losses(
     truths: Sequence[Partition], arrays: Sequence[NDArray], parts: Parts
 ) -> tuple[float, float]:
-    """Compute the mean losses of equal cuts and of the Euclidean metric on what is left out."""
+    """Compute the mean losses of equal cuts and of the Euclidean metric on parts left out."""
     scale = np.concatenate(arrays).std(axis=0)
     varies = scale > 0
     forms = [LowRankForm(X[:, varies] / scale[varies]) for X in arrays]

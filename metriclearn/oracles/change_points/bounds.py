@@ -49,7 +49,7 @@ from metriclearn.oracles.change_points.segment_values import (
 # switch off one speed-up at a time.
 LOOK_AHEAD = True  # bound fresh starts together
 GAIN = True  # let bounds grow with the loss
-DOMINANCE = True  # drop starts that lose against one of two rivals, whatever samples follow
+DOMINANCE = True  # drop starts that lose against one of two others, whatever follows
 HOT = 0.1  # a start is hot if it is below the best value by less than this fraction of the slack
 BLOCK = 16  # number of cold starts that share one comparison
 LEVEL = 128  # with more cold starts, a level is closed, and the hot starts begin the next one
@@ -337,10 +337,10 @@ def _is_dominated(signal, F, last, s, u, value):
         |μ − mean of (i,s]|² ≥ [F(i) + e(i,s) − F(s)] / (s−i)    if i < s.
 
     So s never wins if the first ball and the second are disjoint, or if the first lies inside the
-    third. Proof: for every rival r, e(r,v) is the largest 2μ·(S_v − S_r) − |μ|²(v−r) of all μ. The
-    mean of (s,v] attains e(s,v). If s wins, the rivals u and i have at most as much as s for this
-    μ, too. The samples between s and r make the difference, which is a squared distance from their
-    mean plus a constant. DUST (arXiv:2507.02467) has a test with two rivals, too.
+    third. Proof: for every other start r, e(r,v) is the largest 2μ·(S_v − S_r) − |μ|²(v−r) of all
+    μ. The mean of (s,v] attains e(s,v). If s wins, u and i have at most as much as s for this μ,
+    too. The samples between s and r make the difference, which is a squared distance from their
+    mean plus a constant. DUST (arXiv:2507.02467) also has a test with two other starts.
     """
     i, c = INTEGER(last[u]), signal.c
     if s == i:

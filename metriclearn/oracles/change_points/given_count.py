@@ -46,7 +46,7 @@ def best_layers(signal, n_segments, positions, rest, floor):
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following
-    # Walk back from T: each index leads to that of the end before it.
+    # Walk back from T: each index leads to the index of the end before it.
     ends, j = np.empty(n_segments, dtype=np.int64), n - 1
     if value[j] > -np.inf:
         for k in range(n_segments - 1, -1, -1):

@@ -1,6 +1,6 @@
 """Run the recursion while samples arrive, find final changes, and forget old positions.
 
-**What is final.** F(u) depends only on samples before u. Whatever samples follow, the segment that
+**Final segments.** F(u) depends only on samples before u. Whatever samples follow, the segment that
 contains the next sample begins at one of the *live* starts. The live starts are the starts that the
 recursion still keeps, and the newest positions. For each live start, there is a best segmentation
 of the samples before it. Suppose that all of these segmentations share a change c. Then, whatever

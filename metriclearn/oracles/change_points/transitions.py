@@ -117,7 +117,7 @@ def _enter(values, emissions, costs, entered, before):
 
 @njit(**LIGHT)
 def _is_beaten(entered, value, rival, only):
-    """Return whether the rival start is at least as good under every name that may be used."""
+    """Return whether the start ``rival`` is at least as good under every name that may be used."""
     for name in range(len(entered)):
         if entered[name] + value > rival[name] and (only < 0 or only == name):
             return False

@@ -389,6 +389,30 @@ def test_annotations_that_hold_no_boundary_wait(tmp_path: Path, truths: Any) -> 
         Backend(tmp_path / "none")
 
 
+@pytest.mark.parametrize("instants", [False, True])
+def test_regions_that_only_mark_boundaries_need_a_single_label(
+    tmp_path: Path, truths: Any, instants: bool
+) -> None:
+    backend = Backend(tmp_path)
+
+    def learned(project: dict[str, Any]) -> dict[str, Any]:
+        for i in range(2):
+            spans = [(a, a, "Run") for a, *_ in truths[i][1:]] if instants else truths[i]
+            event = submitted(i, spans, project)
+            for one in event["annotation"]["result"] if not instants else ():
+                del one["value"]["timeserieslabels"]
+            answer = backend.fit("ANNOTATION_CREATED", event)
+        return answer
+
+    waiting = learned(PROJECT)["waiting"]
+    assert "needs one label, for boundaries, because all regions are instants or" in waiting
+    assert "got ['Run', 'Walk']; give every region a start, an end and a label, or" in waiting
+    single = STAMPED.replace('<Label value="Walk"/>', "")
+    assert learned({"id": 7, "label_config": single})["model_version"] == "2"
+    (prediction,) = backend.predict(asked(3, single)["tasks"], single, 7)
+    assert {one["value"]["timeserieslabels"][0] for one in prediction["result"]} == {"Run"}
+
+
 def test_many_annotations_at_once_are_kept_with_their_tasks(tmp_path: Path, truths: Any) -> None:
     events = [submitted(i, truths[i]) for i in range(2)]
     together = {key: [event[key] for event in events] for key in ("annotation", "task")}

@@ -164,7 +164,7 @@ class _Trial:
 
 @dataclass(frozen=True)
 class Judgment:
-    """What is known of a model from stretches that it had not learned.
+    """The quality of a model, measured on stretches that it has not learned from.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ class Judgment:
 
 
 def _codes_without(codes: Sequence[NDArray], left: Sequence[Stretch]) -> list[NDArray]:
-    """Return the codes of names without those of the given stretches."""
+    """Return the codes of names, without names in the given stretches."""
     kept = list(map(np.copy, codes))
     for one in left:
         kept[one.recording][one.rows] = -1
@@ -253,8 +253,8 @@ def _codes_without(codes: Sequence[NDArray], left: Sequence[Stretch]) -> list[ND
 def skill(cuts: NDArray, true: NDArray, n_rows: int, tolerance: int) -> float:
     """Count how many more boundaries are right than of as many at random, or of equal cuts.
 
-    The rival is the one that has more right. A boundary at random is counted as right if any true
-    boundary is near.
+    The predicted boundaries are compared with the better of the two. A boundary at random is
+    counted as right if any true boundary is near.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class Breaks:
         """Do nothing."""
 
     def clock(self) -> float:
-        """Return the seconds since some moment, without those of breaks."""
+        """Return the seconds since some moment, without breaks."""
         return time.perf_counter() - self.away
 
 
@@ -125,9 +125,9 @@ def fitted(
 ) -> Any:
     """Fit a learner to the pieces, or return None if nothing can be learned from them yet.
 
-    The penalty is then tuned on the labeled stretches with the rows ``around`` them: a stretch
-    alone has fewer boundaries than its rows have in a recording, and few of them leave many
-    penalties with the least loss, of which the one in the middle is safest.
+    The penalty is then tuned on the labeled stretches with the rows ``around`` them, because a
+    stretch alone has fewer boundaries than its rows have in a recording. With few boundaries, many
+    penalties have the least loss. The one in the middle is safest.
     """
     arrays, truths = map(list, zip(*pieces)) if pieces else ([], [])
     if not any(map(fewest_changes, truths)):

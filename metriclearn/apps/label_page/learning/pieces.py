@@ -148,7 +148,7 @@ def _in_context(labels: PartialPartition, context: int) -> list[list[int]]:
 
 
 def _part(labels: PartialPartition, start: int, stop: int) -> Partition | PartialPartition:
-    """Return what is known of the rows from ``start`` to ``stop``."""
+    """Return the labels of the rows from ``start`` to ``stop``."""
     part = labels.at(np.arange(start, stop))
     return part.segmentation() or part
 

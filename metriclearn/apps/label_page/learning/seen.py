@@ -12,8 +12,8 @@ from metriclearn import PartialPartition
 from metriclearn.views import Windows
 
 _WIDTHS = 32, 8, 2  # a window reaches so many parts of the usual segment to each side
-_MANY = 40  # features, from which on windows have one width, as those of ``Windows`` do
-_MOST_NUMBERS = 20_000_000  # in rows with windows; of more, they have one width, or there are none
+_MANY = 40  # with more features, windows have one width, as in ``Windows``
+_MOST_NUMBERS = 20_000_000  # in rows with windows; beyond, one width or no windows
 
 
 @dataclass(frozen=True, eq=False)
