@@ -3,8 +3,8 @@
 These indices judge a clustering by its points, without a true clustering. All of them raise
 ValueError for fewer than two clusters. With ``metric=``, distances are computed under a learned
 metric: a matrix B, its diagonal, or a fitted learner. Unlike the indices of scikit-learn, these
-indices give exact values for degenerate clusters, and are accurate for points far from the origin. Distances are
-computed in blocks to limit memory.
+indices give exact values for degenerate clusters, and are accurate for points far from the origin.
+Distances are computed in blocks to limit memory.
 
 References
 ----------
