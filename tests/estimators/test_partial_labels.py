@@ -221,12 +221,18 @@ def test_bad_completions_are_not_taken(completion) -> None:
     assert all(truth.partial_labels.allows(truth) for truth in turns.problem.risk.truths)
 
 
-def test_resumed_after_the_last_step_a_run_still_knows_that_it_has_settled(tmp_path) -> None:
+def test_a_resumed_run_is_the_whole_one_also_after_its_last_step(tmp_path) -> None:
+    """Then it still knows that it has settled."""
     y = masked(0.3)
     alternation = ml.estimators.Alternation(start=ml.estimators.PrincipalStart(4))
-    whole = fit(y, alternation=alternation).alternation_
-    assert whole.reason == "settled"
-    kept = clone(alternation).set_params(checkpoint=str(tmp_path / "state.npz"))
-    stopped = fit(y, alternation=clone(kept).set_params(max_alternations=len(whole))).alternation_
-    assert stopped.reason == "max_alternations"
-    assert fit(y, alternation=kept).alternation_ == whole
+    whole = fit(y, alternation=alternation)
+    assert whole.alternation_.reason == "settled"
+    assert len(whole.alternation_) >= 3
+    for steps in (2, len(whole.alternation_)):
+        kept = clone(alternation).set_params(checkpoint=str(tmp_path / f"{steps}.npz"))
+        stopped = fit(y, alternation=clone(kept).set_params(max_alternations=steps)).alternation_
+        assert stopped.reason == "max_alternations"
+        resumed = fit(y, alternation=kept)
+        assert resumed.alternation_ == whole.alternation_
+        np.testing.assert_allclose(resumed.components_, whole.components_, atol=1e-10)
+        np.testing.assert_array_equal(resumed.completions_, whole.completions_)

@@ -18,7 +18,6 @@ TIGHT = ml.BundleDual(1e-6)
 def test_warm_solutions_are_the_cold_ones(metric, regularizer) -> None:
     count = "given" if isinstance(regularizer, ml.Trace) else None
     learner = ml.ChangePointMetricLearner(metric, regularizer, TIGHT, n_segments=count)
-    learner.set_params(standardize=count is None)
     path = ml.regularization_path(learner, XS, YS, [0.03, 0.3])
     np.testing.assert_array_equal(path.strengths, [0.3, 0.03])
     for strength, solution, fitted in zip(path.strengths, path.solutions, path.learners):

@@ -384,6 +384,20 @@ def test_fits_in_threads_leave_the_filters_of_warnings_alone(monkeypatch) -> Non
     assert all("held out" in str(one.message) for one in caught)
 
 
+def test_names_and_numbers_are_used_as_asked() -> None:
+    X, y = named_recordings(6, 0)
+    frames = {"frames": NAMED["frames"]}
+    for options, groups in (({}, None), ({"combine": "best"}, None), ({}, [0] * 6)):
+        segmenter = ml.Segmenter(frames, names=False, n_folds=2, verbose=False, **options)
+        with warnings.catch_warnings(action="ignore"):
+            found = segmenter.fit(X, y, groups).predict(X[0])
+        assert found.dtype.kind == "i"
+        assert len(segmenter.predict_change_points(X[0], n_segments=6)) == 6
+    follower = segmenter.fit(X, y).follower()
+    assert follower.validation_ is follower.choice_ is None
+    assert follower.summary()["boundaries found"] == "not known"  # and not for lack of recordings
+
+
 def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     X, y = named_recordings(4, 0)
     y[0][20:25], y[1][:-1] = "-1", "-1"  # r0 becomes two stretches, and r1 one row

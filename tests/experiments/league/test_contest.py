@@ -288,29 +288,19 @@ def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: P
     options = ("only=routines", "refit=[one_segment,euclidean,full]", "pictures=false")
     results = results_of(tmp_path, "experiment=league", *options)
     committed = read_results(Path(CONFIGS).parent / "docs/results/league.json")
-    found, before = (
-        {
-            row["method"]: row["values"]
-            for row in one["rows"]
-            if row["table"] == "routines" and row["measure"] == "partition_loss"
-        }
+    rows, before = (
+        {(row["table"], row["method"], row["measure"]): row for row in one["rows"]}
         for one in (results, committed)
     )
-    assert found == {name: before[name] for name in found}
-    assert {"one segment", "euclidean", "ours", "MS-TCN"} <= set(found)
-    named = {row["method"] for row in results["rows"] if row["measure"] == "names_right"}
-    assert {"ours", "MS-TCN"} <= named
+    mine, theirs = ({k: r for k, r in one.items() if k[0] != "routines"} for one in (rows, before))
+    assert mine == theirs  # sets that do not take part
+    changed = [key for key, row in rows.items() if row["values"] != before[key]["values"]]
+    assert {measure for *_, measure in changed} <= {"predict_seconds"}
+    told = {(method, measure) for table, method, measure in rows if table == "routines"}
+    assert {("one segment", "partition_loss"), ("euclidean", "partition_loss")} <= told
+    assert {("ours", "names_right"), ("MS-TCN", "names_right")} <= told
     assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
     assert "Of an earlier run with the same data" in results["protocol"]
-    others = [
-        {
-            (r["table"], r["method"], r["measure"]): r
-            for r in one["rows"]
-            if r["table"] != "routines"
-        }
-        for one in (results, committed)
-    ]
-    assert others[0] == others[1]  # sets that do not take part
     assert [t["name"] for t in results["tables"]] == [t["name"] for t in committed["tables"]]
     assert results["sequences"] == committed["sequences"]
     with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
