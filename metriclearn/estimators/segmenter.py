@@ -301,7 +301,7 @@ class Segmenter(AgreementSegmenter):
             fitted.seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
-        varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
+        varies = np.isfinite(given.data.measures.pooled_deviation(type(self).__name__))
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
         limit = fitted.seconds, time.monotonic()

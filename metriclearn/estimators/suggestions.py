@@ -139,7 +139,8 @@ class LabeledRecordings(NamedTuple):
                 arrays = [X @ learner.components_.T for X in self.data.arrays]
                 worth, scale = worth**2, np.ones(len(learner.components_))
             else:
-                arrays, scale = list(self.data.arrays), self.data.pooled_deviation("suggest")
+                arrays = list(self.data.arrays)
+                scale = self.data.measures.pooled_deviation("suggest")
             described = [_describe(arrays, each, scale) for each in (places, known_places)]
         return _greatest(places, worth, described, n, explored)
 

@@ -151,7 +151,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
         """Compute the rows of every recording. Recordings need the columns that ``fit`` saw."""
         if not hasattr(self, "n_features_in_"):
             check_is_fitted(self)
-        found = [(rows, self.rows(rows)) for rows in self.read(X)]
+        given = self.read(X)
+        found = zip(given, map(self.rows, given))
         new = [np.array(b) if np.may_share_memory(a, b) else b for a, b in found]
         return new[0] if is_one(X) else new
 

@@ -247,7 +247,7 @@ class NamedSegmentations(Segmentations):
         data = training.data
         completed = self._unnamed.completions(training, first)
         weights = training.weights
-        deviation = data.pooled_deviation(self.who, weights)
+        deviation = data.measures.pooled_deviation(self.who, weights)
         arrays = [array / deviation for array in data.arrays]
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)

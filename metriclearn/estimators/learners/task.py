@@ -219,7 +219,7 @@ class Task(ABC):
                 f"{who} needs at least 2 samples in every data set, got 1 sample in data set "
                 f"{short[0]}; remove it."
             )
-        scale = data.pooled_deviation(who, training.weights)
+        scale = data.measures.pooled_deviation(who, training.weights)
         if (least := scale.min()) < _LEAST_DEVIATION:
             raise ValueError(
                 f"{who} needs features with standard deviations of at least "
@@ -281,7 +281,7 @@ class Task(ABC):
                 if (known := truth.partial_labels) is not None:
                     gain = max(gain, known.charges.rise, float(known.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
-        deviation = training.data.pooled_deviation(self.who, training.weights)
+        deviation = training.data.measures.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)
         variance = float(np.sum((deviation[varies] / (scale[varies] * cone.unit)) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
