@@ -63,7 +63,7 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
     def _fitted(self, X: Any, y: Any, groups: Any, rows: bool) -> Any:
         check_parameters(self)
         views = [clone(view) for view in self.views]
-        found = self._applied(lambda tables: self._learn(views, tables, y, groups, rows), X)
+        found = self._applied(self._learn, X, views, y, groups, rows)
         self.views_ = views
         return found
 
@@ -73,15 +73,15 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         check_is_fitted(self, "views_")
         return self._applied(self._kept, X)
 
-    def _applied(self, function: Callable[[list[Any]], list[Any]], X: Any) -> Any:
+    def _applied(self, function: Callable[..., list[Any]], X: Any, *more: Any) -> Any:
         """Apply a function of a list of recordings to such a list, or to a single one."""
         if not is_one(X):
-            return function(list(X))
+            return function(list(X), *more)
         real_array(type(self).__name__, "X", X, allow=("missing",))
-        return function([X])[0]
+        return function([X], *more)[0]
 
     @abstractmethod
-    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
         """Fit the views, and compute the rows of the training recordings if they are needed."""
 
     @abstractmethod
@@ -163,7 +163,7 @@ class Chain(_Composed):
         """The product of the matrices, if all views are linear."""
         return reduce(lambda product, W: W @ product, [view.matrix_ for view in self.views_])
 
-    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
         gaps = None  # the view that has left rows out
         for view in views:
             _check_gaps(gaps, view)
@@ -252,7 +252,7 @@ class Union(_Composed):
         """The matrices of the views, one above the other, if all views are linear."""
         return np.vstack([view.matrix_ for view in self.views_])
 
-    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
         found = [view.fit_transform(X, y, groups) for view in views]
         return _side_by_side(views, X, found)
 

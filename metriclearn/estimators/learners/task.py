@@ -74,13 +74,6 @@ class Training:
     source: Any = None
     views: FittedViews = field(default_factory=FittedViews)
 
-    def fit_view(self, view: Any, X: list[NDArray], y: Labels, groups: Any) -> tuple[Any, list]:
-        """Fit a copy of a view, unless another learner has fitted an equal one.
-
-        Returns the fitted view, and its rows of X.
-        """
-        return self.views.fit(view, X, y, groups, behind=self.view)
-
 
 class LabeledParts(NamedTuple):
     """The labeled parts of partly labeled data, as a separate problem.
@@ -244,7 +237,7 @@ class Task(ABC):
         """
         make: Callable[..., Samples] = Samples
         if extra is not None:
-            make = partial(PenalizedSamples, columns=extra.columns)
+            make = partial(PenalizedSamples, more=extra.columns)
         data, truths = training.data, [None] * len(training.truths)
         if self.spans_truths and training.truths[0].partial_labels is None:
             truths = training.truths
