@@ -76,7 +76,15 @@ class MMC(StandardizedMetric):
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         check_pairs(type(self).__name__, truths)
         apart = different_pairs(arrays, truths, self.max_pairs, self.random_state)
-        together = similar_covariance(arrays, truths)
+        P = arrays[0].shape[1]
+        total, n_pairs = np.zeros((P, P)), 0.0
+        for array, truth in zip(arrays, truths):
+            # over the pairs of a cluster of n samples the squares add up to n times the scatter
+            rows = (array - truth.project(array)) * np.sqrt(truth.sizes[truth.labels])[:, None]
+            total += rows.T @ rows
+            n_pairs += float(np.sum(truth.sizes * (truth.sizes - 1.0))) / 2.0
+        mean = total / n_pairs
+        together = mean + (_RIDGE * max(float(np.trace(mean)) / P, 1e-12)) * np.eye(P)
         if self.diagonal:
             basis = np.diag(1.0 / np.sqrt(np.diag(together)))
         else:
@@ -124,22 +132,6 @@ def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> t
         options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-15},
     )
     return factor(minimum.x), int(minimum.nit)
-
-
-def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-    """Compute the mean of (x−x′)(x−x′)ᵀ over all pairs of samples in the same cluster, in O(TP²).
-
-    A small multiple of the identity is added to this mean.
-    """
-    P = arrays[0].shape[1]
-    total, n_pairs = np.zeros((P, P)), 0.0
-    for array, truth in zip(arrays, truths):
-        # over the pairs of a cluster of n samples the squares add up to n times the scatter
-        rows = (array - truth.project(array)) * np.sqrt(truth.sizes[truth.labels])[:, None]
-        total += rows.T @ rows
-        n_pairs += float(np.sum(truth.sizes * (truth.sizes - 1.0))) / 2.0
-    mean = total / n_pairs
-    return mean + (_RIDGE * max(float(np.trace(mean)) / P, 1e-12)) * np.eye(P)
 
 
 def different_pairs(

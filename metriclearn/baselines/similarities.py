@@ -42,7 +42,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         graphs: Any = read_graphs(who, X, self.features, False)
         truths = read_node_labels(who, y, graphs, self.balance)
         keep_features(self, graphs)
-        scale = graphs.pooled_deviation(who)
+        scale = graphs.measures.pooled_deviation(who)
         note_constant(self, np.isfinite(scale))
         nodes = [standardized(one, scale, self.similarity) for one in graphs.arrays]
         score = self._choose(nodes, truths, scale)

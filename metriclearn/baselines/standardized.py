@@ -33,7 +33,7 @@ class StandardizedMetric(LearnedMetric, ABC):
         """
         fitted, data, truths = read_labeled(self, X, y, segments=False)
         data, varies = data.varying(fitted)
-        scale = data.pooled_deviation(type(self).__name__)
+        scale = data.measures.pooled_deviation(type(self).__name__)
         arrays = [center(array) / scale for array in data.arrays]
         fitted.components_ = spread(fitted._learn(arrays, truths) / scale, varies)
         self.__dict__ = fitted.__dict__

@@ -179,7 +179,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
         pass changed nothing.
         """
         visited, mass = X[order], weights[order]
-        labels, means = np.zeros(len(X), dtype=np.int64), _mean(visited, mass)
+        labels = np.zeros(len(X), dtype=np.int64)
+        means = np.average(visited, axis=0, weights=mass)[None]
         settled, n_iter = False, 0
         while not settled and n_iter < self.max_iter:
             before = labels
@@ -195,10 +196,6 @@ class DPMeans(ClusterMixin, BaseEstimator):
         residual = np.sum((X - means[in_order]) ** 2, axis=1)
         objective = float(weights @ residual + self.penalty * len(means))
         return objective, in_order, means, n_iter, settled
-
-
-def _mean(X: NDArray, weights: NDArray) -> NDArray:
-    return np.average(X, axis=0, weights=weights)[None]
 
 
 def _assign(
@@ -239,7 +236,8 @@ def _visits(
         return random.permutation(len(X))
     first: list[np.intp] = []
     mass = weights[:, None]
-    nearest = mass * cdist(X, _mean(X, weights), "sqeuclidean")
+    center = np.average(X, axis=0, weights=weights)[None]
+    nearest = mass * cdist(X, center, "sqeuclidean")
     while nearest.max() > penalty:
         first.append(np.argmax(nearest))
         nearest = np.minimum(nearest, mass * cdist(X, X[first[-1:]], "sqeuclidean"))

@@ -110,7 +110,12 @@ def evidence_accumulation(
     _, first, signature = np.unique(columns, return_index=True, return_inverse=True)
     start, end, distance = hamming_tree(np.ascontiguousarray(codes[:, first]))
     if threshold is None:
-        reach = _longest_lifetime(distance, len(first) < n_samples, n_runs)
+        # The number of clusters with the longest lifetime, the fewest of several.
+        merges = np.concatenate([[0] if len(first) < n_samples else [], distance]).astype(np.int64)
+        levels = np.unique(np.append(merges, n_runs))
+        lifetimes = np.diff(levels, prepend=0)  # before each level; the fewest clusters come last
+        last = len(lifetimes) - 1 - int(np.argmax(lifetimes[::-1]))
+        reach = int(levels[last - 1]) if last > 0 else -1
     else:
         votes = (n_runs - np.arange(n_runs + 1)) / n_runs  # at Hamming distance 0, 1, …, R
         linked = votes > threshold if strict else votes >= threshold
@@ -208,17 +213,3 @@ def _codes(labelings: Labelings) -> NDArray:
         )
     dtype = np.min_scalar_type(max(run.n_clusters for run in runs))
     return np.array([run.labels.astype(dtype) for run in runs])
-
-
-def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
-    """Return the largest Hamming distance of linked samples if the longest lifetime is chosen.
-
-    The result is −1 if not even samples with equal signatures are linked. ``distance`` holds the
-    lengths of the u − 1 edges of the tree. If ``repeated``, some samples share a signature and
-    merge at distance 0.
-    """
-    merges = np.concatenate([[0] if repeated else [], distance]).astype(np.int64)
-    levels = np.unique(np.append(merges, n_runs))
-    lifetimes = np.diff(levels, prepend=0)  # before each level; the fewest clusters come last
-    last = len(lifetimes) - 1 - int(np.argmax(lifetimes[::-1]))
-    return int(levels[last - 1]) if last > 0 else -1

@@ -312,7 +312,7 @@ class Encoder(PlainView):
             )
         if not complete:
             refuse_unlabeled(who, truths)
-        DataSets(arrays, False, None).pooled_deviation(who)  # raises if nothing varies
+        DataSets(arrays, False, None).measures.pooled_deviation(who)  # raises if nothing varies
 
     def _made_network(self) -> tuple[Standardization, nn.Module]:
         """Return an unfitted standardization, and a network that applies it before the encoder."""

@@ -21,8 +21,8 @@ from metriclearn.estimators.scores.agreement import (
     loss_without_names,
     shares_of,
 )
+from metriclearn.estimators.scores.segmenting import SegmenterWithoutMetric
 from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
-from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
 from metriclearn.estimators.selection.agreement_stream import AgreementStream
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm

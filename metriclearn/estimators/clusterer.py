@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
+from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns
 from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.labels import read_weights
-from metriclearn.estimators.reading.tables import (
-    Clustered,
-    cluster_codes,
-    is_single,
-    read_clustered,
-)
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
 from metriclearn.estimators.selection.families import lists_families
@@ -30,11 +25,21 @@ from metriclearn.estimators.selection.rules import Rule
 from metriclearn.oracles.expected_loss import best_clustering
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition, factorize
+from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Jobs, Needs, OneOf, Whole, check_parameters, shown
+from metriclearn.running.parameters import (
+    Jobs,
+    Needs,
+    OneOf,
+    Whole,
+    check_parameters,
+    check_scale,
+    real_array,
+    shown,
+)
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
+from metriclearn.views.plain import read_groups
 
 # From simple to complex.
 _FAMILIES = {
@@ -52,6 +57,31 @@ _MEMBERS = Needs(
     "{name} as a mapping of families to lists of clusterers, or None",
     lambda given: given is None or lists_families(given, _clusters),
 )
+
+
+class Clustered(NamedTuple):
+    """Tables or images with labels, or a single table, whose rows can be divided.
+
+    Attributes
+    ----------
+    X, y : lists, or arrays (T, P) and (T,) of a single table
+    groups : int array (N,), or None for a single table
+    columns : names of the columns of a single table, or None
+    """
+
+    X: Any
+    y: Any
+    groups: NDArray | None
+    columns: Any = None
+
+    def subset(self, places: NDArray) -> tuple[list[Any], list[Any]]:
+        """Return the data sets at some places and their labels, or a table of some rows."""
+        if self.groups is not None:
+            return [self.X[i] for i in places], [self.y[i] for i in places]
+        rows = self.X[places]
+        return [rows if self.columns is None else NamedColumns.of(rows, self.columns)], [
+            self.y[places]
+        ]
 
 
 @dataclass(eq=False, repr=False)
@@ -154,7 +184,7 @@ class Clusterer(ComponentParameters):
             group are left out together.
         """
         check_parameters(self)
-        given = read_clustered(type(self).__name__, X, y, groups)
+        given = _read_clustered(type(self).__name__, X, y, groups)
         folds, units = self._folds(given)
         tests = [given.subset(test) for _, test in folds]
         parts = [given.subset(train) for train, _ in folds]
@@ -166,22 +196,21 @@ class Clusterer(ComponentParameters):
         tables = Tables([(arrays, labels, np.zeros(len(labels))) for arrays, labels in parts])
         with runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
-        truths = [cluster_codes(one) for _, labels in tests for one in labels]
+        truths = [_cluster_codes(one) for _, labels in tests for one in labels]
         sizes = [len(labels) for _, labels in tests]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
-        answers = [
-            {
-                int(i): answer
-                for model, places, (arrays, _) in zip(row, left_out, tests)
-                for i, answer in zip(places, self._partitions(model, arrays, truths, places))
-            }
-            for row in models
-        ]
+        answers: list[dict[int, Partition]] = [{} for _ in models]
+        for row, found in zip(models, answers):
+            for model, places, (arrays, _) in zip(row, left_out, tests):
+                own = [_count(truths[i]) for i in places]
+                counts = {} if self.n_clusters is None else {"n_clusters": own}
+                for i, one in zip(places.tolist(), model.predict(arrays, **counts)):
+                    found[i] = Partition.from_labels(np.ravel(one))
         table = CrossFit(
             members,
             Parts(left_out, units),
             models,
-            Given.of_truths(truths, units),
+            Given(DataSets([], False, None), [], truths, units),
             _squared_norm,
             candidates=tuple(Candidate(m, Rule(), row) for m, row in enumerate(models)),
             answers=tuple(answers),
@@ -234,8 +263,8 @@ class Clusterer(ComponentParameters):
         N is the partition by the labels y. With ``n_clusters="given"`` the numbers of clusters are
         taken from y. ``sample_weight`` holds a weight for every data set, (N,).
         """
-        single = is_single(X)
-        truths = list(map(cluster_codes, [y] if single else y))
+        single = _is_single(X)
+        truths = list(map(_cluster_codes, [y] if single else y))
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
         sizes, given = [labels.size for labels in found], list(map(len, truths))
@@ -269,32 +298,10 @@ class Clusterer(ComponentParameters):
         splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
         return list(splitter.split(given.X, codes)), np.arange(self.n_folds)
 
-    def _partitions(
-        self, model: Any, arrays: Sequence[Any], truths: Sequence[NDArray], places: NDArray
-    ) -> list[Partition]:
-        """Return the predictions of a model for data that were left out."""
-        counts = (
-            {} if self.n_clusters is None else {"n_clusters": [_count(truths[i]) for i in places]}
-        )
-        return [Partition.from_labels(np.ravel(one)) for one in model.predict(arrays, **counts)]
-
-    def _agreed(
-        self, given: Sequence[Partition], weights: NDArray, n_clusters: int | None = None
-    ) -> Partition:
-        """Find the compromise of several partitions.
-
-        If the clusterer has ``n_clusters="given"`` and all partitions have the same number of
-        clusters, the compromise also has this number.
-        """
-        numbers = {one.n_clusters for one in given}
-        if self.n_clusters == "given" and n_clusters is None and len(numbers) == 1:
-            n_clusters = numbers.pop()
-        return best_clustering(ConsensusForm(given, weights), n_clusters).partition
-
     def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
         check_is_fitted(self, "models_")
         check_parameters(self)  # some may have been set after the fit
-        single = is_single(X)
+        single = _is_single(X)
         data = [X] if single else list(X)
         if isinstance(n_clusters, np.ndarray):
             n_clusters = n_clusters.tolist()
@@ -303,10 +310,13 @@ class Clusterer(ComponentParameters):
         answers = [model.predict(data, **options) for model in self.models_]
         results = []
         for given, count in zip(zip(*answers), counts):
-            form = ConsensusForm(
-                [Partition.from_labels(np.ravel(one)) for one in given], self.weights_
-            )
-            found = self._agreed(form.members, form.weights, count)
+            members = [Partition.from_labels(np.ravel(one)) for one in given]
+            # If no number is given, but members all have one number, the answer has it, too.
+            numbers = {one.n_clusters for one in members}
+            if self.n_clusters == "given" and count is None and len(numbers) == 1:
+                count = numbers.pop()
+            form = ConsensusForm(members, self.weights_)
+            found = best_clustering(ConsensusForm(members, form.weights), count).partition
             results.append(result(form, found, np.shape(given[0])))
         return results[0] if single else results
 
@@ -320,3 +330,46 @@ def _squared_norm(found: Partition, codes: NDArray) -> float:
     rows = np.flatnonzero(codes >= 0)
     loss = FrobeniusLoss()
     return loss.squared_norm(*map(Partition.from_labels, (found.labels[rows], codes[rows])))
+
+
+def _read_clustered(who: str, X: Any, y: Any, groups: Any) -> Clustered:
+    """Read tables or images and their labels; lists must have at least two groups."""
+    if not _is_single(X):
+        if len(X) != len(y):
+            raise ValueError(
+                f"{who} needs labels for each of the {len(X)} data sets, got {len(y)} labelings."
+            )
+        return Clustered(X, y, read_groups(who, groups, len(X)))
+    if groups is not None:
+        raise ValueError(
+            f"{who} needs a list of data sets for groups, got one table; pass a table for each "
+            "group of samples."
+        )
+    table, labels = real_array(who, "X", X, None), label_values(y)
+    check_scale(who, table.reshape(len(table), -1))
+    if len(table) != len(labels):
+        raise ValueError(
+            f"{who} needs one label for each of the {len(table)} samples, got {len(labels)}."
+        )
+    return Clustered(table, labels, None, getattr(X, "columns", None))
+
+
+def _is_single(X: Any) -> bool:
+    """Tell whether X is one table or image, and not a list of tables or images."""
+    if isinstance(X, (list, tuple)):
+        return False
+    # Tables have a shape. Turning anything else into an array may raise any error.
+    shape = getattr(X, "shape", ())
+    if not isinstance(shape, tuple) or len(shape) not in (2, 3) or hasattr(X, "toarray"):
+        raise ValueError(
+            f"Clusterer needs a table, an image or a list of them as X, got {shown(X)}."
+        )
+    return True
+
+
+def _cluster_codes(labels: Any) -> NDArray[np.int64]:
+    """Convert the label of every sample to a code. −1 means that the label is unknown."""
+    if isinstance(labels, Partition):
+        return labels.labels
+    # Only label maps have several dimensions.
+    return codes_of_known(labels.ravel() if isinstance(labels, np.ndarray) else labels)

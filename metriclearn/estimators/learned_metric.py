@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -54,9 +55,13 @@ class LearnedMetric(  # type: ignore[call-arg]
                 f"{type(self).__name__} transforms to tables without a column, as its metric is 0; "
                 "fit again with less regularization, or with labels that differ."
             )
-        return data.as_passed(
-            [self._to_frame(a @ self.components_.T, X) for a in self.rows_of(data)]
-        )
+        found: list[Any] = [rows @ self.components_.T for rows in self.rows_of(data)]
+        config = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if (config or get_config()["transform_output"]) == "pandas":
+            pd, names = optional("pandas", "tables"), self.get_feature_names_out()
+            index = getattr(X, "index", None) if hasattr(X, "columns") else None
+            found = [pd.DataFrame(rows, columns=names, index=index) for rows in found]
+        return data.as_passed(found)
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Compute the learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
@@ -132,13 +137,3 @@ class LearnedMetric(  # type: ignore[call-arg]
     def rows_of(self, data: DataSets) -> Sequence[NDArray]:
         """Return the rows that the metric sees."""
         return data.arrays
-
-    def _to_frame(self, Z: NDArray, X: Any) -> Any:
-        from sklearn import get_config
-
-        config = getattr(self, "_sklearn_output_config", {}).get("transform")
-        if (config or get_config()["transform_output"]) != "pandas":
-            return Z
-        pd = optional("pandas", "tables")
-        index = getattr(X, "index", None) if hasattr(X, "columns") else None
-        return pd.DataFrame(Z, columns=self.get_feature_names_out(), index=index)

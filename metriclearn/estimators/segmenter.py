@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +19,6 @@ from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
 from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.reading.given import (
     Given,
@@ -31,7 +30,7 @@ from metriclearn.estimators.reading.given import (
 )
 from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
-from metriclearn.estimators.selection.choice import Choice, choose
+from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.families import (
     default_members,
@@ -43,7 +42,7 @@ from metriclearn.estimators.selection.families import (
 from metriclearn.estimators.selection.fits import Fits
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.rules import (
-    Rules,
+    BoundaryRate,
     choice_rules,
     consensus_rules,
     how_far,
@@ -254,12 +253,10 @@ class Segmenter(AgreementSegmenter):
     n_jobs: Jobs = None
     verbose: Verbose = None
 
-    agreement_: Agreement = field(init=False)
     learner_: Any = field(init=False)
     choice_: Choice | None = field(init=False)
     shares_: list[Share] = field(init=False)
     validation_: Validation | None = field(init=False)
-    row_names_: RowNames | None = field(init=False)
 
     # Not in vars before the fit; the first two are not in model files
     cross_fit_ = cast("CrossFit | None", None)
@@ -301,19 +298,21 @@ class Segmenter(AgreementSegmenter):
             fitted.seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
-        varies = np.isfinite(given.data.pooled_deviation(type(self).__name__))
+        varies = np.isfinite(given.data.measures.pooled_deviation(type(self).__name__))
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
         limit = fitted.seconds, time.monotonic()
         runner = Fits(type(self).__name__, self.members is None, *limit, self.n_jobs, self.verbose)
-        table_of = partial(runner.table, divided, parts, fitted._rules(given, parts))
+        towards, units = how_far(given), (None,) if self.for_streams else (None, "variance")
+        rules = rules_alone(towards)
+        if parts.left_out:
+            compared = choice_rules if self.combine == "best" else consensus_rules
+            rules = compared(units, towards)
+        table_of = partial(runner.table, divided, parts, rules)
         table = table_of(fitted._members(divided, parts))
-        if not parts.left_out:
-            fitted._take_all(table)
-        elif self.combine == "best":
-            table = fitted._choose(table, partial(runner.tried, table_of))
-        else:
-            fitted._combine(table)
+        if parts.left_out and self.combine == "best":
+            table, fitted.choice_ = runner.choose(table, table_of)
+        (fitted._take_weighed if parts.left_out else fitted._take_all)(table)
         fitted._note_missing(table)
         if parts.left_out:
             fitted._validate(divided, parts)
@@ -322,8 +321,7 @@ class Segmenter(AgreementSegmenter):
             numbered = given.recordings is None
             fitted.row_names_ = RowNames.of_classes(*known, numbered, self.names)
         fitted.divides_equal_ = any(map(divides_equal, given.labels))
-        if not varies.all():
-            note_constant(fitted, varies)
+        note_constant(fitted, varies)
         fitted.seconds = self.seconds
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
@@ -391,14 +389,6 @@ class Segmenter(AgreementSegmenter):
             return given, Parts([], np.zeros_like(given.groups), given.used)
         return divided, Parts.of(divided.groups, self.n_folds, divided.used)
 
-    def _rules(self, given: Given, parts: Parts) -> Rules:
-        """Return the rules for the penalties of members, which follow from all labels."""
-        if not parts.left_out:
-            return rules_alone(how_far(given))
-        units = (None,) if self.for_streams else (None, "variance")
-        rules = choice_rules if self.combine == "best" else consensus_rules
-        return rules(units, how_far(given))
-
     def _members(self, given: Given, parts: Parts) -> list[Member]:
         """Return the members. Raises an error for a member that cannot stand behind the view.
 
@@ -424,7 +414,10 @@ class Segmenter(AgreementSegmenter):
 
     def _take_all(self, table: CrossFit) -> None:
         """Weigh all members equally, because no recordings were left out to compare them."""
-        table = table.with_last_scores()
+        last = [
+            one._replace(scores=[table.last_score(c)]) for c, one in enumerate(table.candidates)
+        ]
+        table = replace(table, candidates=tuple(last))
         names = [row[0].classes for row in table.scores if row[0].classes is not None]
         if names and self.names is not False:  # one recording, whose labels need not recur
             known = table.given._replace(classes=np.unique(np.concatenate(names)))
@@ -433,38 +426,21 @@ class Segmenter(AgreementSegmenter):
         if len(table.members) == 1:
             self._keep_one(table, 0, table.candidates[0].scores[0])
 
-    def _choose(
-        self, table: CrossFit, fitted: Callable[[list[Member]], CrossFit | Exception]
-    ) -> CrossFit:
-        """Choose a model on the recordings left out. Returns the table of all that was tried."""
-        table, self.choice_ = choose(table, fitted)
-        c = self.choice_.chosen
-        member, score = table.candidates[c].member, table.last_score(c)
-        classes = None if table.given.classes is None else score.classes
-        loss, one = float(self.name_loss), ([score], [0], [table.families[c]], np.ones(1))
-        self.agreement_, self.left_out_ = Agreement(*one, classes, loss), table.answers[c]
-        self._keep_one(table, member, score)
-        self.shares_ = shares_of_families(table, np.eye(len(table.candidates))[c])
-        self._know_table(table, [table.answers[c]], np.ones(1))
-        return table
-
-    def _combine(self, table: CrossFit) -> None:
-        """Compute the weights of models on the recordings left out."""
+    def _take_weighed(self, table: CrossFit) -> None:
+        """Weigh candidates by the recordings left out, or take the chosen one alone."""
         loss, uniform = float(self.name_loss), self.combine == "uniform"
-        self.agreement_, weights, self.left_out_ = table.consensus(loss, uniform=uniform)
-        self.shares_ = shares_of_families(table, weights)
-        self._know_table(table, table.answers, weights)
-
-    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
-        """Keep the only model, with its score, so that its metric can be looked at."""
-        self.learner_ = table.models[m][-1]
-        if table.members[m].view is not None:
-            self.learner_ = Scored(score, self.n_features_in_)
-        elif hasattr(self.learner_, "with_score"):
-            self.learner_ = self.learner_.with_score(score)
-
-    def _know_table(self, table: CrossFit, answers: Sequence[Any], weights: NDArray) -> None:
-        """Keep the table without the data, and learn how often boundaries left out were true."""
+        if self.choice_ is None:
+            self.agreement_, shares, self.left_out_ = table.consensus(loss, uniform=uniform)
+            answers, weights = table.answers, shares
+        else:
+            c, weights = self.choice_.chosen, np.ones(1)
+            score, shares = table.last_score(c), np.eye(len(table.candidates))[c]
+            classes = None if table.given.classes is None else score.classes
+            one = [score], [0], [table.families[c]], weights
+            self.agreement_, self.left_out_ = Agreement(*one, classes, loss), table.answers[c]
+            self._keep_one(table, table.candidates[c].member, score)
+            answers = (table.answers[c],)
+        self.shares_ = shares_of_families(table, shares)
         views = tuple(one.without_data() for one in table.views)
         self.cross_fit_ = replace(table, given=table.given.without_data(), views=views)
         known = list(self.left_out_)
@@ -474,6 +450,14 @@ class Segmenter(AgreementSegmenter):
             [table.given.truths[i] for i in known],
             weights,
         )
+
+    def _keep_one(self, table: CrossFit, m: int, score: Any) -> None:
+        """Keep the only model, with its score, so that its metric can be looked at."""
+        self.learner_ = table.models[m][-1]
+        if table.members[m].view is not None:
+            self.learner_ = Scored(score, self.n_features_in_)
+        elif hasattr(self.learner_, "with_score"):
+            self.learner_ = self.learner_.with_score(score)
 
     def _note_missing(self, table: CrossFit) -> None:
         """Keep, and warn, which families of members are left out, and why."""

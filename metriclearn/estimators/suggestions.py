@@ -12,7 +12,7 @@ the maximum intercluster distance, Theoretical Computer Science 38, 1985.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -70,80 +70,6 @@ class Suggestion(NamedTuple):
     gain: float
 
 
-class LabeledRecordings(NamedTuple):
-    """Recordings, and those stretches in them that are completely labeled.
-
-    A stretch consists of the index of its recording, its first sample, and its segment ends.
-    """
-
-    data: DataSets
-    stretches: list[tuple[int, int, NDArray[np.int64]]]
-
-    @classmethod
-    def read(cls, who: str, Xs: Any, known: Any) -> LabeledRecordings:
-        """Check recordings and labels that a user has passed, and find the labeled stretches."""
-        data = read_data_sets(who, Xs)
-        if known is None:
-            known = data.as_passed([PartialPartition(length) for length in data.lengths])
-        truths = read_labelings(who, known, data, segments=True, partial=True)
-        stretches = [(i, *one) for i, truth in enumerate(truths) for one in truth.pieces.stretches]
-        return cls(data, stretches)
-
-    @property
-    def pieces(self) -> tuple[list[NDArray], list[Partition]]:
-        """The labeled stretches as separate arrays, and the segmentation of each stretch."""
-        arrays = [self.data.arrays[i][start : ends[-1]] for i, start, ends in self.stretches]
-        return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
-
-    def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Yield each gap between labeled stretches as (recording, start, stop).
-
-        Gaps of less than two samples are left out.
-        """
-        ends = [(i, int(length), int(length)) for i, length in enumerate(self.data.lengths)]
-        known = [(i, start, int(ends[-1])) for i, start, ends in self.stretches]
-        before = {i: 0 for i, _, _ in ends}
-        for i, start, stop in sorted([*ends, *known]):
-            if start - before[i] >= 2:
-                yield i, before[i], start
-            before[i] = stop
-
-    def suggest(
-        self, random: np.random.Generator, length: int, n: int, learner: Any, strategy: str
-    ) -> list[Suggestion]:
-        """Suggest stretches to label. The parameters are the same as for :func:`suggest`."""
-        gaps = [*self.gaps()]
-        if not gaps or strategy == "leftmost":
-            return _leftmost(gaps, n, length)
-        places = random.permutation(_candidates(gaps, length))  # breaks ties at random
-        parts = _PARTS[strategy]
-        worth = np.ones(len(places))
-        if "margin" in parts:
-            if not hasattr(learner, "components_"):
-                learner = _fitted(learner or ChangePointMetricLearner(), *self.pieces)
-            if learner is None or not len(learner.components_):  # no metric to use
-                parts = ()
-            else:
-                doubts = _doubts(learner, self.data.arrays, length)
-                sums = [np.append(0.0, np.cumsum(one)) for one in doubts]
-                worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
-        described = None
-        explored = "margin" in parts and "diversity" in parts
-        if "diversity" in parts:
-            known_places = [
-                (i, start, min(start + length, int(ends[-1])))
-                for i, first, ends in self.stretches
-                for start in range(first, int(ends[-1]), length)
-            ]
-            if explored:
-                arrays = [X @ learner.components_.T for X in self.data.arrays]
-                worth, scale = worth**2, np.ones(len(learner.components_))
-            else:
-                arrays, scale = list(self.data.arrays), self.data.pooled_deviation("suggest")
-            described = [_describe(arrays, each, scale) for each in (places, known_places)]
-        return _greatest(places, worth, described, n, explored)
-
-
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
     """Cut out the completely labeled stretches of recordings.
 
@@ -182,7 +108,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     >>> arrays[0].shape, truths[0].change_points.tolist()
     ((5, 2), [3, 5])
     """
-    arrays, truths = LabeledRecordings.read("labeled_stretches", Xs, known).pieces
+    arrays, truths = _pieces(*_read("labeled_stretches", Xs, known))
     return [array.copy() for array in arrays], truths
 
 
@@ -259,8 +185,69 @@ def suggest(
     [40, 40, 40]
     """
     random = np.random.default_rng(random_state)
-    labeled = LabeledRecordings.read("suggest", Xs, known)
-    return labeled.suggest(random, length, n, learner, strategy)
+    data, stretches = _read("suggest", Xs, known)
+    gaps = _gaps(data, stretches)
+    if not gaps or strategy == "leftmost":
+        # The first stretches of the gaps, from the start of the first gap, of two samples and more.
+        starts = [(i, s, stop) for i, first, stop in gaps for s in range(first, stop - 1, length)]
+        return [Suggestion(i, s, min(s + length, stop), 0.0) for i, s, stop in starts[:n]]
+    places = random.permutation(_candidates(gaps, length))  # breaks ties at random
+    parts = _PARTS[strategy]
+    worth = np.ones(len(places))
+    if "margin" in parts:
+        if not hasattr(learner, "components_"):
+            learner = _fitted(learner or ChangePointMetricLearner(), *_pieces(data, stretches))
+        if learner is None or not len(learner.components_):  # no metric to use
+            parts = ()
+        else:
+            doubts = _doubts(learner, data.arrays, length)
+            sums = [np.append(0.0, np.cumsum(one)) for one in doubts]
+            worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
+    described = None
+    explored = "margin" in parts and "diversity" in parts
+    if "diversity" in parts:
+        known_places = [
+            (i, start, min(start + length, int(ends[-1])))
+            for i, first, ends in stretches
+            for start in range(first, int(ends[-1]), length)
+        ]
+        if explored:
+            arrays = [X @ learner.components_.T for X in data.arrays]
+            worth, scale = worth**2, np.ones(len(learner.components_))
+        else:
+            arrays = list(data.arrays)
+            scale = data.measures.pooled_deviation("suggest")
+        described = [_describe(arrays, each, scale) for each in (places, known_places)]
+    return _greatest(places, worth, described, n, explored)
+
+
+def _read(who: str, Xs: Any, known: Any) -> tuple[DataSets, list[Any]]:
+    """Check recordings and labels that a user has passed, and find the labeled stretches.
+
+    A stretch consists of the index of its recording, its first sample, and its segment ends.
+    """
+    data = read_data_sets(who, Xs)
+    if known is None:
+        known = data.as_passed([PartialPartition(length) for length in data.lengths])
+    truths = read_labelings(who, known, data, segments=True, partial=True)
+    return data, [(i, *one) for i, truth in enumerate(truths) for one in truth.pieces.stretches]
+
+
+def _pieces(data: DataSets, stretches: list[Any]) -> tuple[list[NDArray], list[Partition]]:
+    """Return the labeled stretches as separate arrays, and the segmentation of each stretch."""
+    arrays = [data.arrays[i][start : ends[-1]] for i, start, ends in stretches]
+    return arrays, [Partition(ends=ends - start) for _, start, ends in stretches]
+
+
+def _gaps(data: DataSets, stretches: list[Any]) -> list[tuple[int, int, int]]:
+    """List the gaps between labeled stretches, (recording, start, stop), of two samples or more."""
+    gaps, borders = [], [(i, T, T) for i, T in enumerate(data.lengths.tolist())]
+    before = {i: 0 for i, _, _ in borders}
+    for i, start, stop in sorted([*borders, *((i, s, int(ends[-1])) for i, s, ends in stretches)]):
+        if start - before[i] >= 2:
+            gaps.append((i, before[i], start))
+        before[i] = stop
+    return gaps
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
@@ -272,18 +259,6 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
         for start in np.unique(np.append(first + steps, last)):
             rows.append((i, start, min(start + length, stop)))
     return np.array(rows)
-
-
-def _leftmost(gaps: list[tuple[int, int, int]], n: int, length: int) -> list[Suggestion]:
-    """Return the first n stretches of the gaps, from the start of the first gap.
-
-    Each stretch has at least two samples.
-    """
-    suggestions = []
-    for i, first, stop in gaps:
-        for start in range(first, stop - 1, length):
-            suggestions.append(Suggestion(i, start, min(start + length, stop), 0.0))
-    return suggestions[:n]
 
 
 def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partition]) -> Any:

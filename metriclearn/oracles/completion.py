@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,6 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import RandomState
-
-
-class _Groups(NamedTuple):
-    """Groups of samples that stay together: their means (G, r) and sizes (G,).
-
-    The first ``n_labels`` groups have a label, and the others have none.
-    """
-
-    means: NDArray
-    sizes: NDArray
-    n_labels: int
 
 
 @dataclass(eq=False, repr=False)
@@ -85,14 +74,14 @@ class ConstrainedKMeans(BaseEstimator):
             )
         grouped = Partition(labels=members)
         means = grouped.pool(form.centered) / grouped.sizes[:, None]
-        groups = _Groups(means, grouped.sizes.astype(np.float64), n_labels)
+        sizes = grouped.sizes.astype(np.float64)
         rng = check_random_state(self.random_state)
         best, value = Partition.from_labels(members), -np.inf
         for count in range(fewest, n_groups + 1) if n_clusters is None else [n_clusters]:
             runs = []
             for _ in range(self.n_init if count > n_labels else 1):
-                centers = _first_centers(groups, count, rng)
-                runs.append(_lloyd(groups, centers, self.max_iterations))
+                centers = _first_centers(means, sizes, n_labels, count, rng)
+                runs.append(_lloyd(means, sizes, n_labels, centers, self.max_iterations))
             labels, _ = min(runs, key=lambda run: run[1])  # the least inertia
             candidate = Partition.from_labels(labels[members])
             if (reached := form.at(candidate)) <= value:
@@ -140,9 +129,14 @@ def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
     return ordered.labels[len(firsts) :], len(firsts)
 
 
-def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
-    """Return first centers (K, r): the means of the labeled groups, and more by k-means++."""
-    means, sizes, n_labels = groups
+def _first_centers(
+    means: NDArray, sizes: NDArray, n_labels: int, n_clusters: int, rng: np.random.RandomState
+) -> NDArray:
+    """Return first centers (K, r): the means of the labeled groups, and more by k-means++.
+
+    Groups of samples that stay together have ``means`` (G, r) and ``sizes`` (G,). The first
+    ``n_labels`` groups have a label, and the others have none.
+    """
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
         # A group of n samples counts as n samples in the draw of k-means++.
@@ -156,12 +150,13 @@ def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState)
     return means[chosen]
 
 
-def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDArray, float]:
+def _lloyd(
+    means: NDArray, sizes: NDArray, n_labels: int, centers: NDArray, max_iterations: int
+) -> tuple[NDArray, float]:
     """Run Lloyd's iterations, and return the cluster of every group and the inertia.
 
     Groups with labels stay in their clusters, and no cluster is empty.
     """
-    means, sizes, n_labels = groups
     K, labels = len(centers), np.full(len(means), -1)
     for _ in range(max_iterations):
         distances = euclidean_distances(means, centers, squared=True)

@@ -148,47 +148,42 @@ def best_clustering(form: ConsensusForm, n_clusters: int | None = None) -> Bound
 
 
 def overlap_table(
-    ends: Sequence[NDArray], firsts: Sequence[int], positions: NDArray
+    members: Sequence[NDArray], firsts: Sequence[int], positions: NDArray
 ) -> NDArray[np.float64]:
     """Make a table (4, E, m) with four numbers for every position and member.
 
-    From these numbers, the overlap of any segment with the segments of a member can be computed.
+    From these numbers, the overlap of any segment with the segments of a member can be computed. If
+    a position is the end u of a segment (s,u], the first three numbers are used. The first two
+    numbers are the start and 1/size of the member's segment C_k that contains sample u−1. The third
+    number is the part of the overlap Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u, if s lies in an
+    earlier segment of the member. If a position is the start s of a segment, the fourth number is
+    used. The fourth number is the part of the overlap that depends on s, if u lies in a later
+    segment of the member.
 
     Parameters
     ----------
-    ends : sequence of int arrays
+    members : sequence of int arrays
         The segment ends of each member.
     firsts : sequence of int
         Start of the first segment of each member.
     positions : int array (E,)
         The positions that are tried as segment ends.
     """
-    tables = [_table(one, first, positions) for one, first in zip(ends, firsts)]
+    tables = []
+    for ends, first in zip(members, firsts):
+        starts = np.append(first, ends[:-1])
+        # The member's segments that hold the samples before and after a position. No sample is
+        # before position 0 or after position T. These two take the neighboring segment, whose
+        # numbers are not read.
+        last = np.searchsorted(ends, np.maximum(positions, 1))
+        next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
+        # Whole segments before u add their sizes, in sum the start of the segment that holds u.
+        size = (ends - starts).astype(np.float64)
+        start = starts[last].astype(np.float64)
+        before = start + (positions - start) ** 2 / size[last]
+        after = (ends[next_] - positions) ** 2 / size[next_] - ends[next_]
+        tables.append([start, 1.0 / size[last], before, after])
     return np.array(tables).transpose(1, 2, 0).copy()
-
-
-def _table(ends: NDArray, first: int, positions: NDArray) -> NDArray[np.float64]:
-    """Compute the part (4, E) of :func:`overlap_table` that belongs to one member.
-
-    If a position is the end u of a segment (s,u], the first three numbers are used. The first two
-    numbers are the start and 1/size of the member's segment C_k that contains sample u−1. The third
-    number is the part of the overlap Σ_k |(s,u] ∩ C_k|²/|C_k| that depends on u, if s lies in an
-    earlier segment of the member. If a position is the start s of a segment, the fourth number is
-    used. The fourth number is the part of the overlap that depends on s, if u lies in a later
-    segment of the member.
-    """
-    starts = np.append(first, ends[:-1])
-    # The member's segments that hold the samples before and after a position. No sample is before
-    # position 0 or after position T. These two take the neighboring segment, whose numbers are not
-    # read.
-    last = np.searchsorted(ends, np.maximum(positions, 1))
-    next_ = np.minimum(np.searchsorted(ends, positions, side="right"), len(ends) - 1)
-    # Whole segments before u add their sizes, which sum to the start of the segment that holds u.
-    size = (ends - starts).astype(np.float64)
-    start = starts[last].astype(np.float64)
-    before = start + (positions - start) ** 2 / size[last]
-    after = (ends[next_] - positions) ** 2 / size[next_] - ends[next_]
-    return np.array([start, 1.0 / size[last], before, after])
 
 
 @njit(**LIGHT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,9 @@ _RANGE = Needs(
 )
 
 _KNOWN = KnownLoss()
+_STEP = 2.0  # in the logarithm of a penalty, until there are more and fewer changes
+_WIDEST = 25.0  # in the logarithm: below, rounding errors cause the changes
+_CLOSE = 1.005  # the search ends at this ratio of two penalties
 
 
 def _list_of(kinds: tuple[type, ...], words: str) -> Needs:
@@ -424,7 +428,12 @@ class PenaltySearch:
         unit = np.ones(len(self._rows)) if units is None else units
         while True:
             paths, bounds, unsure = zip(*self._rows)
-            penalties = _breakpoints([path.penalties[:, 0] / one for path, one in zip(paths, unit)])
+            # Between these penalties, from high to low, no sequence changes its segmentation.
+            lowest = [path.penalties[:, 0] / one for path, one in zip(paths, unit)]
+            penalties = np.unique(np.concatenate(lowest))[::-1]
+            penalties = penalties[penalties > 1e-12 * float(penalties[0])]
+            ends = [2.0 * penalties[:1], penalties, 1e-3 * penalties[-1:]]
+            penalties = np.concatenate(ends) if len(penalties) else np.array([2.0, 1.0])
             # Between two neighbors the losses are constant, so one penalty in every interval is
             # enough.
             middles = np.sqrt(penalties[:-1] * penalties[1:])
@@ -468,13 +477,68 @@ def _losses(
     return path, np.where(left | right, bounds, losses), left | right
 
 
-def _breakpoints(lowest: Sequence[NDArray]) -> NDArray[np.float64]:
-    """Return penalties between which no sequence changes its segmentation, from high to low.
+def matched_penalty(
+    forms: Sequence[Any],
+    hidden: Sequence[NDArray[np.bool_]],
+    changes: float,
+    min_size: int = 1,
+    units: NDArray | None = None,
+) -> float | None:
+    """Find the penalty at which about ``changes`` changes are found at hidden positions.
 
-    ``lowest`` holds the lowest penalty of every segmentation of each path.
+    Between penalties of neighboring segmentations nothing changes, so this is the geometric mean of
+    the penalties at which the number of changes falls below ``changes + ½`` and ``changes − ½``.
+    Both are found by bisection, since the number mostly falls as the penalty rises. If the number
+    jumps past ``changes``, fewer are found. If no smaller penalty finds more, this is half the
+    largest one that finds ``changes``.
+
+    Parameters
+    ----------
+    forms : sequence of LowRankForm or ChargedForm
+    hidden : sequence of bool arrays (T_i + 1,)
+        For every position 0, …, T_i of each recording, whether a change there counts.
+    changes : float
+        The number of changes in all recordings together.
+    min_size : int
+        Smallest number of samples in a segment.
+    units : array (N,), optional
+        The unit of the penalty in each sequence, by default 1.
+
+    Returns
+    -------
+    float > 0, or None if there are not that many changes at any penalty, as where rows are constant
     """
-    penalties = np.unique(np.concatenate(lowest))[::-1]
-    penalties = penalties[penalties > 1e-12 * float(penalties[0])]
-    if not len(penalties):
-        return np.array([2.0, 1.0])
-    return np.concatenate([[2.0 * penalties[0]], penalties, [1e-3 * penalties[-1]]])
+    problems = [PenalizedSegmentation(form, min_size) for form in forms]
+    scale = np.ones(len(problems)) if units is None else units
+    extremes = [(*problem.extremes, unit) for problem, unit in zip(problems, scale)]
+    slopes = [
+        slope(low, high) / unit for low, high, unit in extremes if len(high.ends) > len(low.ends)
+    ]
+    if not slopes or max(slopes) <= 0.0:  # all rows are equal
+        return None
+
+    @cache
+    def found(penalty: float) -> int:
+        each = zip(problems, np.exp(penalty) * scale)
+        ends = [problem.solve(float(one)).ends[:-1] for problem, one in each]
+        return sum(int(np.count_nonzero(some[at])) for some, at in zip(hidden, ends))
+
+    def falls_below(threshold: float) -> float:
+        low = high = float(np.log(max(slopes)))
+        while found(low) < threshold and low > np.log(max(slopes)) - _WIDEST:
+            low -= _STEP
+        while found(high) >= threshold:
+            high += _STEP
+        while high - low > np.log(_CLOSE):
+            middle = (low + high) / 2
+            low, high = (middle, high) if found(middle) >= threshold else (low, middle)
+        return high
+
+    count, most = round(changes), found(float(np.log(max(slopes))) - _WIDEST)
+    if most < count:
+        return None
+    if count == 0:
+        return float(2.0**0.5 * np.exp(falls_below(0.5)))
+    high = falls_below(count - 0.5)
+    low = falls_below(count + 0.5) if count < most else high - 2 * np.log(2.0)
+    return float(np.exp((low + high) / 2))

@@ -47,10 +47,20 @@ class SummedArea(BaseEstimator):
         """
         who = type(self).__name__
         n_clusters, _ = check_count(who, form.n_samples, n_clusters, self.min_size)
-        worth = self._segment_worth(form)
+        worth, best, starts = self._segment_worth(form), np.full(form.n_samples + 1, -np.inf), []
+        best[0] = 0.0
         if n_clusters is None:
-            return Partition.from_change_points(_any_count(worth))
-        return Partition.from_change_points(_exact_count(worth, n_clusters))
+            start = np.zeros(len(best), dtype=int)
+            for u in range(1, len(best)):
+                values = best[:u] + worth[:u, u]
+                start[u] = np.argmax(values)
+                best[u] = values[start[u]]
+            return Partition.from_change_points(followed(start[None]))
+        for _ in range(n_clusters):
+            values = best[:, None] + worth
+            starts.append(np.argmax(values, axis=0))
+            best = np.max(values, axis=0)
+        return Partition.from_change_points(followed(np.array(starts)))
 
     def _segment_worth(self, form: Form) -> NDArray:
         """Compute block(s+1..u)/(u−s) for all s and u, (T+1, T+1), and −inf for short segments."""
@@ -73,28 +83,6 @@ class SummedArea(BaseEstimator):
         blocks = corner[:, None] + corner[None, :] - area - area.T
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(u - s >= self.min_size, blocks / (u - s), -np.inf)
-
-
-def _any_count(worth: NDArray) -> NDArray[np.int64]:
-    T = len(worth) - 1
-    best, start = np.full(T + 1, -np.inf), np.zeros(T + 1, dtype=int)
-    best[0] = 0.0
-    for u in range(1, T + 1):
-        values = best[:u] + worth[:u, u]
-        start[u] = np.argmax(values)
-        best[u] = values[start[u]]
-    return followed(start[None])
-
-
-def _exact_count(worth: NDArray, n_segments: int) -> NDArray[np.int64]:
-    T = len(worth) - 1
-    best, starts = np.full(T + 1, -np.inf), []
-    best[0] = 0.0
-    for _ in range(n_segments):
-        values = best[:, None] + worth
-        starts.append(np.argmax(values, axis=0))
-        best = np.max(values, axis=0)
-    return followed(np.array(starts))
 
 
 def followed(back: NDArray) -> NDArray[np.int64]:

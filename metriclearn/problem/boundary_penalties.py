@@ -9,11 +9,10 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
 from metriclearn.problem.losses import ChargedForm
-from metriclearn.problem.partition import Partition
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 
 
@@ -24,25 +23,14 @@ class PenalizedSamples(Samples):
     ----------
     X, scale, truth
         As for :class:`~metriclearn.problem.forms.Samples`.
-    columns : callable
+    more : callable
         Computes the features ψ (T+1, q) from X as the user passed it.
     """
-
-    def __init__(
-        self,
-        X: ArrayLike,
-        scale: NDArray | None = None,
-        truth: Partition | None = None,
-        *,
-        columns: Callable[[NDArray], NDArray],
-    ) -> None:
-        super().__init__(X, scale, truth)
-        self._columns = columns
 
     @cached_property
     def columns(self) -> NDArray:
         """The features ψ(t) of a change at t, for every position t, (T+1, q)."""
-        return self._columns(np.asarray(self.given, dtype=np.float64))
+        return self.more(np.asarray(self.given, dtype=np.float64))
 
     def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
         """Return the form XBXᵀ with the penalty ⟨v, ψ(t)⟩ of a change at t, for weights v (q,)."""

@@ -119,7 +119,13 @@ class ConsensusForm:
         """
         inner = sum(q * M.inner(member) for q, member in zip(self.weights, self.members))
         # ⟨I, M⟩ = Tr M is the number of clusters.
-        return 2.0 * inner + (self.shift - 1.0) * M.n_clusters - self.name_loss * self._wrong(M)
+        value = 2.0 * inner + (self.shift - 1.0) * M.n_clusters
+        if self.name_loss and isinstance(M, NamedPartition):
+            # Members without names do not vote, so they add nothing.
+            names = M.sample_names
+            wrong = sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
+            value -= self.name_loss * wrong
+        return value
 
     def expected_loss(self, M: Any) -> float:
         """Return the expected loss of M if the truth is drawn from the members with weights q_j.
@@ -131,14 +137,6 @@ class ConsensusForm:
         own = sum(q * member.n_clusters for q, member in pairs)
         # Σ q_j Tr N_j less the value of the form; its shift is a penalty and no loss.
         return max(0.0, float(own - self.at(M) + self.shift * M.n_clusters))
-
-    def _wrong(self, M: Any) -> float:
-        """Count samples whose name in M is not their name in a member; weighted sum of members."""
-        if not (self.name_loss and isinstance(M, NamedPartition)):
-            return 0.0
-        # Members without names do not vote, so they add nothing.
-        names = M.sample_names
-        return sum(q * np.count_nonzero(names != one.sample_names) for q, one in self.named)
 
     def matvec(self, V: NDArray) -> NDArray:
         """Return the product (2N̄ − I + cI) V with columns V (T, k), in O(mTk)."""

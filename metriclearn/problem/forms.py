@@ -312,6 +312,8 @@ class Samples:
         Divisors of the features. X is stored as it is, and is divided each time it is used.
     truth : Partition, optional
         The labels N, if samples have no order.
+    more : object, optional
+        What a subclass knows of the samples beside X.
 
     Attributes
     ----------
@@ -319,10 +321,12 @@ class Samples:
         The number T. Scores are divided by T, so that long data sets count as much as short ones.
     """
 
-    def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
+    def __init__(
+        self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None, more: Any = None
+    ) -> None:
         self.n_samples, self.n_features = np.shape(X)
         self.given, self._scale = X, scale
-        self.truth = truth
+        self.truth, self.more = truth, more
         self.unit = float(self.n_samples)
 
     @property

@@ -70,7 +70,7 @@ class FrobeniusLoss:
 
     def squared_norm(self, partition: Any, truth: Any) -> float:
         """Return T ℓ = ‖M − N‖²_F. With partial labels, sum only over labeled parts."""
-        if _is_whole(truth):
+        if truth.partial_labels is None and truth.share is None:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
             return max(0.0, partition.n_clusters + truth.n_clusters - twice)
@@ -91,18 +91,13 @@ class FrobeniusLoss:
         return _variable_part(partition, truth) + truth.labeled_trace
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
-        if _is_whole(truth):
+        if truth.partial_labels is None and truth.share is None:
             return form.plus(truth, 2.0 * scale).shifted(scale), scale * truth.n_clusters
         return self._labeled_augment(form, truth, scale)
 
     def _labeled_augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         """Add the loss to a form as :meth:`augment` does, if D is not I."""
         return FrobeniusForm(form, truth, scale), scale * truth.labeled_trace
-
-
-def _is_whole(truth: Any) -> bool:
-    """Return whether D = I."""
-    return truth.partial_labels is None and truth.share is None
 
 
 def _variable_part(partition: Partition | Projector, truth: Any) -> float:

@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import methodcaller
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, add_rows
 from metriclearn.problem.losses import ChargedForm, KnownLoss
@@ -282,27 +282,16 @@ class NamedSamples(Samples):
 
     Parameters
     ----------
-    X, scale
+    X, scale, truth
         As for :class:`~metriclearn.problem.forms.Samples`.
-    emissions : array (T, Q)
+    more : array (T, Q)
         φ of every sample.
     """
-
-    def __init__(
-        self,
-        X: ArrayLike,
-        scale: NDArray | None = None,
-        *,
-        emissions: NDArray,
-    ) -> None:
-        super().__init__(X, scale)
-        self._emissions = emissions
 
     @cached_property
     def emission_sums(self) -> NDArray:
         """The cumulative emission features Σ_{τ<t} φ_τ, (T+1, Q)."""
-        rows = self._emissions
-        return np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
+        return np.vstack([np.zeros(self.more.shape[1]), np.cumsum(self.more, axis=0)])
 
     def named(
         self, components: NDArray, weights: NDArray, transitions: NDArray | None
@@ -310,29 +299,6 @@ class NamedSamples(Samples):
         """Return XBXᵀ with τ and with the scores of names under W = ``weights`` (C, Q)."""
         names = NameScores(self.emission_sums @ weights.T, transitions=transitions)
         return ChargedForm(self.form(components), names=names)
-
-
-class NameParameters(Protocol):
-    """The weights W and the costs τ, which are learned as differences of nonnegative weights.
-
-    The nonnegative weights are the positive and the negative parts of all entries.
-
-    Attributes
-    ----------
-    coef : array (C, Q)
-        W.
-    transitions : array (C, C) or None
-        τ.
-    unit : float
-        The cost τ that a nonnegative weight of 1 stands for, or 0 if τ is not learned.
-    """
-
-    coef: NDArray
-    transitions: NDArray | None
-    unit: float
-
-    def weighted(self, weights: NDArray) -> Self:
-        """Return a copy whose W and τ are computed from the nonnegative ``weights``."""
 
 
 @dataclass(frozen=True)
@@ -343,11 +309,16 @@ class NamedFeatures(LinearFeatures):
     ----------
     metric : PenalizedMetric
         The family of B, extended by the nonnegative weights of ``names``.
-    names : NameParameters
+    names : object with ``coef``, ``transitions``, ``unit`` and ``weighted``
+        The weights W (C, Q) and the costs τ (C, C) or None, such as a
+        :class:`~metriclearn.estimators.scores.name_weights.NameWeights`. ``weighted`` returns a
+        copy whose W and τ are computed from nonnegative weights: the positive and the negative
+        parts of all entries. ``unit`` is the cost τ that a weight of 1 stands for, or 0 if τ is not
+        learned.
     """
 
     metric: PenalizedMetric
-    names: NameParameters
+    names: Any
 
     def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
         components, weights = self.metric.components(w), self.metric.split(w)[1]

@@ -82,15 +82,6 @@ class CutMemory(NamedTuple):
     anchor_slope: NDArray
 
 
-class Risk(Protocol):
-    """A risk Σ weights_i R_i(w), in which every R_i is convex and nonnegative (a hinge)."""
-
-    weights: NDArray
-
-    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Compute the cuts at w of the functions ``chosen`` (default: all), with their weights."""
-
-
 @dataclass
 class Trace:
     """The progress of a run, with one entry per round.
@@ -197,7 +188,9 @@ class Problem:
 
     Attributes
     ----------
-    risk : Risk
+    risk : callable (w, chosen=None) -> Cuts
+        A risk Σ weights_i R_i(w), in which every R_i is convex and nonnegative (a hinge). It
+        computes the cuts at w of the functions ``chosen``, by default of all, and has ``weights``.
     regularizer : Regularizer
         Ω.
     cone : MetricCone

@@ -199,21 +199,16 @@ class _Planes(Minimization):
                 raise Stop("stalled") from error
         if program.value is None or not np.isfinite(program.value):
             raise Stop("stalled")
-        self._raise_bound(program, np.ravel(constraint.dual_value))
-        values, vectors = np.linalg.eigh((B.value + B.value.T) / 2.0)
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
-
-    def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
-        """Raise the lower bound. Even inaccurate multipliers prove a valid bound.
-
-        If Ω is only an expression, multipliers give no valid bound. In this case the bound is the
-        optimum minus the accuracy of the solver, if cvxpy reports "optimal" (and not
-        "optimal_inaccurate").
-        """
+        # Even inaccurate multipliers prove a valid bound, unless Ω is only an expression. Then the
+        # bound is the optimum minus the accuracy of the solver, if cvxpy reports "optimal" (and not
+        # "optimal_inaccurate").
         if self.proves:
+            multipliers = np.ravel(constraint.dual_value)
             self.raise_bound(*combination(self.cuts, multipliers, self.masses))
         elif program.status == "optimal":
             accuracy = _ACCURACY.get(program.solver_stats.solver_name.upper(), _ROUGHLY)
             bound = (float(program.value) - accuracy) * self.scale
             self.lower_bound = max(self.lower_bound, bound)
+        values, vectors = np.linalg.eigh((B.value + B.value.T) / 2.0)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return cone.join(metric.coordinates(root), float(penalty.value or 0.0))

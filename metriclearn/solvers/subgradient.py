@@ -175,7 +175,15 @@ class _Descent(Minimization):
     def step(self) -> None:
         """Move to the next point and evaluate it. Every tenth round also evaluates the average."""
         count = self.round + 1
-        gamma = self._move(count) if self.settings.batch_size is None else self._epoch(count)
+        if self.settings.batch_size is None:
+            w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
+            if w is self.w:  # a step of length 0 means that this point is optimal
+                self.lower_bound, gamma = self.objective, 0.0
+            else:
+                self._average_cuts(gamma)
+                self._go(w)
+        else:
+            gamma = self._epoch(count)
         # The average starts afresh at rounds 2, 4, 8, …, so it covers at most the last half of all
         # rounds.
         if count == self.restart:
@@ -184,17 +192,6 @@ class _Descent(Minimization):
         self.sum, self.sum_weight = self.sum + gamma * self.w, self.sum_weight + gamma
         if self.settings.average and count % 10 == 0 and self.sum_weight > 0:
             self.visit(self.sum / self.sum_weight)
-
-    def _move(self, count: int) -> float:
-        """Make one step along the subgradient over all data sets, and return its γ."""
-        w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
-        # A step of length 0 means that this point is optimal.
-        if w is self.w:
-            self.lower_bound = self.objective
-            return 0.0
-        self._average_cuts(gamma)
-        self._go(w)
-        return gamma
 
     def _epoch(self, count: int) -> float:
         """Make steps along the subgradients of batches, and evaluate the average of the new points.

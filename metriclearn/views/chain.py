@@ -46,8 +46,8 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         return self.views_[0].n_features_in_
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
-        """Fit all views."""
-        self.fit_transform(X, y, groups)
+        """Fit all views. The rows of the last one in a chain are not computed."""
+        self._fitted(X, y, groups, rows=False)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -58,9 +58,12 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
 
     def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:
         """Fit all views, and compute the rows of the training recordings."""
+        return self._fitted(X, y, groups, rows=True)
+
+    def _fitted(self, X: Any, y: Any, groups: Any, rows: bool) -> Any:
         check_parameters(self)
         views = [clone(view) for view in self.views]
-        found = self._applied(lambda tables: self._learn(views, tables, y, groups), X)
+        found = self._applied(self._learn, X, views, y, groups, rows)
         self.views_ = views
         return found
 
@@ -70,16 +73,16 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         check_is_fitted(self, "views_")
         return self._applied(self._kept, X)
 
-    def _applied(self, function: Callable[[list[Any]], list[Any]], X: Any) -> Any:
+    def _applied(self, function: Callable[..., list[Any]], X: Any, *more: Any) -> Any:
         """Apply a function of a list of recordings to such a list, or to a single one."""
         if not is_one(X):
-            return function(list(X))
+            return function(list(X), *more)
         real_array(type(self).__name__, "X", X, allow=("missing",))
-        return function([X])[0]
+        return function([X], *more)[0]
 
     @abstractmethod
-    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
-        """Fit the views, and compute the rows of the training recordings."""
+    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+        """Fit the views, and compute the rows of the training recordings if they are needed."""
 
     @abstractmethod
     def _rows(self, X: list[Any]) -> list[NDArray]:
@@ -135,21 +138,6 @@ class Chain(_Composed):
         chain.views_ = list(views)
         return chain
 
-    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
-        """Fit all views. The rows of the last one are not computed."""
-        check_parameters(self)
-        *first, last = views = [clone(view) for view in self.views]
-
-        def learn(tables: list[Any]) -> list[Any]:
-            rows, labels, gaps = self._through(first, tables, y, groups)
-            _check_gaps(gaps, last)
-            _check_gaps(gaps, last.fit(rows, labels, groups), fitted=True)
-            return tables
-
-        self._applied(learn, X)
-        self.views_ = views
-        return self
-
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
@@ -175,27 +163,25 @@ class Chain(_Composed):
         """The product of the matrices, if all views are linear."""
         return reduce(lambda product, W: W @ product, [view.matrix_ for view in self.views_])
 
-    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
-        return self._through(views, X, y, groups)[0]
-
-    @staticmethod
-    def _through(
-        views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None
-    ) -> tuple[list[Any], Any, Any]:
-        """Fit views one after another. Returns the rows, their labels, and what left rows out."""
-        gaps = None
+    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+        gaps = None  # the view that has left rows out
         for view in views:
             _check_gaps(gaps, view)
-            rows = view.fit_transform(X, y, groups)
+            if view is views[-1] and not rows:
+                _check_gaps(gaps, view.fit(X, y, groups), fitted=True)
+                break
+            found = view.fit_transform(X, y, groups)
             _check_gaps(gaps, view, fitted=True)
             if not says(view, "keeps_all"):
                 gaps, kept = view, view.kept(X)
                 y = None if y is None else y.at(kept)
-            X = rows
-        return X, y, gaps
+            X = found
+        return X
 
     def _rows(self, X: list[Any]) -> list[NDArray]:
-        return reduce(lambda rows, view: view.transform(rows), self.views_, X)
+        for view in self.views_:
+            X = view.transform(X)
+        return X
 
     def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
         kept = [np.arange(len(one)) for one in X]
@@ -266,9 +252,9 @@ class Union(_Composed):
         """The matrices of the views, one above the other, if all views are linear."""
         return np.vstack([view.matrix_ for view in self.views_])
 
-    def _learn(self, views: list[Any], X: list[Any], y: Any, groups: ArrayLike | None) -> list[Any]:
-        rows = [view.fit_transform(X, y, groups) for view in views]
-        return _side_by_side(views, X, rows)
+    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+        found = [view.fit_transform(X, y, groups) for view in views]
+        return _side_by_side(views, X, found)
 
     def _rows(self, X: list[Any]) -> list[NDArray]:
         return _side_by_side(self.views_, X, [view.transform(X) for view in self.views_])

@@ -75,6 +75,53 @@ class Measures(NamedTuple):
     magnitudes: NDArray[np.float64]
     deviations: NDArray[np.float64]
 
+    def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray[np.float64]:
+        """Compute the standard deviation of each feature within data sets, (P,).
+
+        Squared deviations from the mean of each data set are pooled over all samples. A feature
+        that is constant in every data set gets the deviation ∞. Division by ∞ makes it 0.
+
+        Parameters
+        ----------
+        who : str
+            Name used in errors.
+        weights : array (N,), optional
+            Weights of the data sets; equal by default.
+
+        Raises
+        ------
+        ValueError
+            If all features are constant in every data set.
+        """
+        sizes = self.lengths * (1.0 if weights is None else weights)
+        magnitude = self.magnitudes.max(axis=0)
+        # Dividing by the unit keeps squares within range.
+        unit = np.where(magnitude > 0, magnitude, 1.0)
+        ratios = np.sqrt(np.average((self.deviations / unit) ** 2, axis=0, weights=sizes))
+        varies = ratios > 1e-13
+        if not varies.any():
+            raise ValueError(
+                f"{who} needs features that vary within some data set, but all {len(ratios)} are "
+                f"constant in each, of {self.lengths.sum()} sample(s) together; pass other "
+                "features."
+            )
+        return np.where(varies, ratios * unit, np.inf)
+
+    def varying(self, estimator: Any) -> NDArray[np.bool_]:
+        """Tell which features vary, (P,), and warn of the others.
+
+        Raises
+        ------
+        ValueError
+            If all features are constant, or if squares of the varying ones could not be added.
+        """
+        who = type(estimator).__name__
+        deviations = self.pooled_deviation(who)
+        varies = np.isfinite(deviations)
+        check_range(who, "features with standard deviations", deviations[varies], 1e100)
+        note_constant(estimator, varies)
+        return varies
+
 
 def measure(arrays: Iterable[NDArray]) -> Measures:
     """Measure the data sets in one pass, with one of them in memory at a time; O(Σ T_i P)."""
@@ -85,28 +132,6 @@ def measure(arrays: Iterable[NDArray]) -> Measures:
         unit = np.where(magnitude > 0, magnitude, 1.0)
         rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
     return Measures(*map(np.array, zip(*rows)))
-
-
-def pooled_deviation(
-    who: str, measures: Measures, weights: NDArray | None = None
-) -> NDArray[np.float64]:
-    """Compute the standard deviation of each feature within data sets, (P,).
-
-    See :meth:`metriclearn.estimators.reading.data_sets.DataSets.pooled_deviation`.
-    """
-    lengths, magnitudes, deviations = measures
-    sizes = lengths * (1.0 if weights is None else weights)
-    magnitude = magnitudes.max(axis=0)
-    # Dividing by the unit keeps squares within range.
-    unit = np.where(magnitude > 0, magnitude, 1.0)
-    ratios = np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=sizes))
-    varies = ratios > 1e-13
-    if not varies.any():
-        raise ValueError(
-            f"{who} needs features that vary within some data set, but all {len(ratios)} are "
-            f"constant in each, of {lengths.sum()} sample(s) together; pass other features."
-        )
-    return np.where(varies, ratios * unit, np.inf)
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:

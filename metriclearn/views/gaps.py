@@ -219,7 +219,9 @@ class Fill(PlainView):
                     f"Fill needs a number in every column, but column {never[0]} of recording {i} "
                     "has none; drop this column, or leave the recording out."
                 )
-            longest = max((_longest_run(unknown[:, p]) for p in range(array.shape[1])), default=0)
+            steps = np.diff(unknown.T.astype(np.int8), axis=1, prepend=0, append=0)
+            runs = np.nonzero(steps == -1)[1] - np.nonzero(steps == 1)[1]  # their lengths
+            longest = int(np.max(runs, initial=0))
             if self.longest is not None and longest > self.longest:
                 raise ValueError(
                     f"Fill needs gaps of at most longest={self.longest} rows, got one of {longest} "
@@ -231,9 +233,3 @@ class Fill(PlainView):
 def _complete(X: NDArray) -> NDArray[np.bool_]:
     """Return which rows have no NaN, (T,)."""
     return ~np.isnan(X).any(axis=1)
-
-
-def _longest_run(flags: NDArray[np.bool_]) -> int:
-    """Return the length of the longest run of true values."""
-    steps = np.diff(flags.astype(np.int8), prepend=0, append=0)
-    return int(np.max(np.flatnonzero(steps == -1) - np.flatnonzero(steps == 1), initial=0))

@@ -53,18 +53,17 @@ class OwnScale(PlainView):
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Standardize one recording."""
         check_scale(type(self).__name__, X)
-        if self.window is not None:
-            T = len(X)
+        if self.window is None:
+            mean, size = X.mean(axis=0), np.abs(X).max(axis=0)
+            scale = (X - mean).std(axis=0)
+        else:
             means, scatters = window_moments(np.ascontiguousarray(X), self.window)
-            counts = np.minimum(np.arange(T) + 1, self.window)[:, None]
-            scale = np.sqrt(scatters[1 : T + 1] / counts)
-            flat = scale <= 1e-9 * np.maximum(np.abs(means[1 : T + 1]), 1e-9)
-            return np.where(flat, 0.0, (X - means[1 : T + 1]) / np.where(flat, 1.0, scale))
-        centered = X - X.mean(axis=0)
-        scale = centered.std(axis=0)
+            counts = np.minimum(np.arange(len(X)) + 1, self.window)[:, None]
+            mean, scale = means[1 : len(X) + 1], np.sqrt(scatters[1 : len(X) + 1] / counts)
+            size = np.abs(mean)
         # rounding leaves constant columns a deviation of about 1e-16 of their size
-        constant = scale <= 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-9)
-        return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))
+        flat = scale <= 1e-9 * np.maximum(size, 1e-9)
+        return np.where(flat, 0.0, (X - mean) / np.where(flat, 1.0, scale))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
         """Return the names of the input columns, because the columns stay the same."""

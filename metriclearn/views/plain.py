@@ -151,8 +151,9 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
         """Compute the rows of every recording. Recordings need the columns that ``fit`` saw."""
         if not hasattr(self, "n_features_in_"):
             check_is_fitted(self)
-        found = [(rows, self.rows(rows)) for rows in self.read(X)]
-        new = [np.array(b) if np.may_share_memory(a, b) else b for a, b in found]
+        given = self.read(X)
+        found = list(map(self.rows, given))
+        new = [np.array(b) if np.may_share_memory(a, b) else b for a, b in zip(given, found)]
         return new[0] if is_one(X) else new
 
     def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:
@@ -205,19 +206,14 @@ class FittedViews:
 
         Returns the fitted view, and its rows of the recordings.
         """
-        key = _content(view), behind
+        try:
+            key = joblib.hash(view), behind
+        except Exception:  # foreign parts of a view fail in many ways
+            key = object(), behind
         with self._locks[key]:
             if key not in self._found:
                 self._found[key] = fit_view(view, X, y, groups)
         return self._found[key]
-
-
-def _content(view: Any) -> Any:
-    """Return a value that equal views share; a new one if a view has parts that have no hash."""
-    try:
-        return joblib.hash(view)
-    except Exception:  # foreign parts of a view fail in many ways
-        return object()
 
 
 def fit_view(view: Any, X: list[NDArray], y: Labels | None, groups: Any) -> tuple[Any, list[Any]]:

@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -75,20 +76,6 @@ def held_out_models(
     return models, np.split(parts, stops[:-1])
 
 
-def same_each_time(model: Any, rows: NDArray) -> NDArray[np.float64]:
-    """Compute the probabilities of a classifier's own classes for every row, (T, C).
-
-    A forest with several jobs adds the votes of its trees in the order in which threads finish, so
-    the last bits vary. Here a single job predicts a block of rows, and several blocks at once.
-    """
-    jobs = getattr(model, "n_jobs", None)
-    if jobs in (None, 1) or len(rows) <= _BLOCK:
-        return _by_one_job(model, rows)
-    blocks = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
-    parts = Parallel(jobs, prefer="threads")(delayed(_by_one_job)(model, one) for one in blocks)
-    return np.concatenate(list(parts))
-
-
 def _by_one_job(model: Any, rows: NDArray) -> NDArray[np.float64]:
     """Compute probabilities without threads.
 
@@ -116,26 +103,39 @@ def probabilities(
     row come from the model ``folds[t]`` only. If a model gives NaN, as ``GaussianNB`` does if no
     name is possible, all its codes count as equally likely, with a warning.
     """
-
-    def of(model: Any, some: NDArray) -> NDArray[np.float64]:
-        found, chances = np.zeros((len(some), n_codes)), same_each_time(model, some)
-        unknown = np.isnan(chances).any(axis=1)
-        if unknown.any():
-            note(
-                f"{type(model).__name__} gives probabilities with NaN for {unknown.sum()} of "
-                f"{len(some)} rows, so all names count as equally likely there; take another "
-                "classifier, or leave constant columns out."
-            )
-            chances[unknown] = 1 / chances.shape[1]
-        found[:, model.classes_] = chances
-        return found
-
     if folds is None:
-        return np.mean([of(model, rows) for model in models], axis=0)
-    found = np.empty((len(rows), n_codes))
+        found = map(_chances, models, repeat(rows), repeat(n_codes))
+        return np.mean(list(found), axis=0)
+    chances = np.empty((len(rows), n_codes))
     for fold in np.unique(folds):
         here = folds == fold
-        found[here] = of(models[fold], rows[here])
+        chances[here] = _chances(models[fold], rows[here], n_codes)
+    return chances
+
+
+def _chances(model: Any, rows: NDArray, n_codes: int) -> NDArray[np.float64]:
+    """Compute the probabilities of all codes by one classifier.
+
+    A forest with several jobs adds the votes of its trees in the order in which threads finish, so
+    the last bits vary. Here a single job predicts a block of rows, and several blocks at once.
+    """
+    jobs = getattr(model, "n_jobs", None)
+    if jobs in (None, 1) or len(rows) <= _BLOCK:
+        chances = _by_one_job(model, rows)
+    else:
+        blocks = np.split(rows, range(_BLOCK, len(rows), _BLOCK))
+        parts = Parallel(jobs, prefer="threads")(delayed(_by_one_job)(model, one) for one in blocks)
+        chances = np.concatenate(list(parts))
+    unknown = np.isnan(chances).any(axis=1)
+    if unknown.any():
+        note(
+            f"{type(model).__name__} gives probabilities with NaN for {unknown.sum()} of "
+            f"{len(rows)} rows, so all names count as equally likely there; take another "
+            "classifier, or leave constant columns out."
+        )
+        chances[unknown] = 1 / chances.shape[1]
+    found = np.zeros((len(rows), n_codes))
+    found[:, model.classes_] = chances
     return found
 
 
@@ -301,7 +301,9 @@ class Posteriors(HeldOutView):
 
     def default(self) -> Any:
         """Make a random forest."""
-        return default_classifier()
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(200, min_samples_leaf=3, n_jobs=-1, random_state=0)
 
 
 @dataclass(eq=False, repr=False)
@@ -431,10 +433,3 @@ def _near(stretches: list[tuple[int, NDArray]], n_rows: int, tolerance: int) -> 
         for t in np.flatnonzero(positions == value):
             codes[max(0, t - tolerance) : t + tolerance] = value
     return codes
-
-
-def default_classifier() -> Any:
-    """Make a random forest, because it needs no tuning and no scaling of features."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(200, min_samples_leaf=3, n_jobs=-1, random_state=0)

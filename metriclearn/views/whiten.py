@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from metriclearn.problem.forms import center
-from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Of, OneOf, Real, Whole
-from metriclearn.views.columns import check_range, measure, note_constant, pooled_deviation, spread
+from metriclearn.views.columns import check_range, measure, spread
 from metriclearn.views.gaps import Labels, labels_for
 from metriclearn.views.plain import PlainView
 
@@ -41,10 +40,7 @@ class LinearView(PlainView):
         """Compute W from recordings and their labels."""
         who, arrays = type(self).__name__, self.begin(X)
         labels = labels_for(self, y, arrays)
-        deviations = pooled_deviation(who, measure(arrays))
-        varies = np.isfinite(deviations)
-        check_range(who, "features with standard deviations", deviations[varies], 1e100)
-        note_constant(self, varies)
+        varies = measure(arrays).varying(self)
         arrays = [_columns(array, varies) for array in arrays]
         spreads = np.max([np.ptp(array, axis=0) for array in arrays], axis=0)
         # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding
@@ -126,7 +122,21 @@ class Whiten(LinearView):
         """Compute the whitening matrix."""
         weights = np.ones(len(arrays)) if labels.weights is None else labels.weights
         total = _pooled([center(array) for array in arrays], weights)
-        within = _pooled(*_residuals(arrays, labels.partitions, weights))
+        rows, of_rows = [], []
+        for array, truth, weight in zip(arrays, labels.partitions, weights):
+            known: list[tuple[int, Any]] = [(0, truth)]
+            if not isinstance(truth, Partition):
+                known = [(s, Partition(ends=ends - s)) for s, ends in truth.pieces.stretches]
+            for start, part in known:
+                stretch = array[start : start + part.n_samples]
+                rows.append(stretch - part.project(stretch))
+                of_rows.append(weight)
+        if not rows:
+            raise ValueError(
+                "Whiten needs stretches whose segments are known, got only regions; label some "
+                "stretches, or take another view."
+            )
+        within = _pooled(rows, np.array(of_rows))
         S = within + self.between * (total - within)
         return whitening(total, S, self.shrinkage, self.n_components)
 
@@ -183,31 +193,6 @@ class Metric(LinearView):
 def _columns(X: NDArray, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the chosen columns. All columns keep their order in memory, on which sums depend."""
     return X if chosen.all() else X[:, chosen]
-
-
-def _residuals(
-    arrays: Sequence[NDArray], truths: Sequence[Partition | PartialPartition], weights: NDArray
-) -> tuple[list[NDArray], NDArray]:
-    """Return the rows minus the mean of their cluster, where it is known, and their weights."""
-    rows, of_rows = [], []
-    for array, truth, weight in zip(arrays, truths, weights):
-        for start, part in _known(truth):
-            stretch = array[start : start + part.n_samples]
-            rows.append(stretch - part.project(stretch))
-            of_rows.append(weight)
-    if not rows:
-        raise ValueError(
-            "Whiten needs stretches whose segments are known, got only regions; label some "
-            "stretches, or take another view."
-        )
-    return rows, np.array(of_rows)
-
-
-def _known(truth: Partition | PartialPartition) -> list[tuple[int, Partition]]:
-    """Return the start and the partition of every labeled stretch."""
-    if isinstance(truth, Partition):
-        return [(0, truth)]
-    return [(start, Partition(ends=ends - start)) for start, ends in truth.pieces.stretches]
 
 
 def _pooled(rows: Sequence[NDArray], weights: NDArray) -> NDArray[np.float64]:

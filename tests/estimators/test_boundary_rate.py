@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import gamma
 
 from metriclearn import PartialPartition, Partition
-from metriclearn.estimators.penalties.boundary_rate import BoundaryRate
+from metriclearn.estimators.selection.rules import BoundaryRate
 from metriclearn.problem.regions import AT_LEAST_ONE, AT_MOST_ONE
 
 

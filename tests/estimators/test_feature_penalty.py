@@ -56,7 +56,7 @@ def test_scores_and_their_gradients(metric) -> None:
     penalty.fit([X], [truth])
     family = PenalizedMetric(metric, penalty.n_columns)
     features = PenalizedFeatures(family)
-    samples = PenalizedSamples(X, columns=penalty.columns)
+    samples = PenalizedSamples(X, more=penalty.columns)
     root, v = rng.normal(size=(3, 3)), rng.uniform(size=penalty.n_columns)
     w = np.append(metric.coordinates(root), v)
     form = features.at(w)(samples)

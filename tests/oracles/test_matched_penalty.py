@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metriclearn.oracles import ChangePoints, segmentation_path
-from metriclearn.oracles.matched_penalty import matched_penalty
+from metriclearn.oracles.segmentation_path import matched_penalty
 from metriclearn.problem.forms import LowRankForm, center
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from metriclearn import PartialPartition, Partition
 from metriclearn.oracles import ChangePoints, segmentation_path
-from metriclearn.oracles.matched_penalty import matched_penalty
-from metriclearn.oracles.segmentation_path import PenaltySearch, best_penalty
+from metriclearn.oracles.segmentation_path import PenaltySearch, best_penalty, matched_penalty
 from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import KnownLoss
 from tests.exhaustive import all_segmentations, segmentation_values

@@ -56,9 +56,7 @@ def report(learner: Any, problem: Problem) -> None:
     _LOGGER.info(
         "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
     )
-    varies = np.isfinite(learner.scale_)
-    if not varies.all():
-        note_constant(learner, varies)
+    note_constant(learner, np.isfinite(learner.scale_))
     ended = solution.reason in ("converged", "callback")
     concern = _concern(learner, task, problem, ended)
     if concern is not None:
@@ -92,9 +90,9 @@ def _concern(learner: Any, task: Task, problem: Problem, ended: bool) -> str | N
     # The warning about convergence covers the metric.
     if not ended:
         return None
-    penalty = learner.score_.penalty
-    metric, _ = problem.cone.split(learner.solution_.w)
-    scaled = problem.cone.metric.components(metric)[:, varies] / problem.cone.unit
+    solution, cone, penalty = learner.solution_, problem.cone, learner.score_.penalty
+    metric, learned = cone.split(solution.w)
+    scaled = cone.metric.components(metric)[:, varies] / cone.unit
     small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
@@ -102,25 +100,16 @@ def _concern(learner: Any, task: Task, problem: Problem, ended: bool) -> str | N
         return "fixed" if fixed else "metric"
     if learner.penalty == "learned" and penalty == 0.0:
         return "penalty"
-    if task.one_is_few and len(truths) == 1 and _leaves_penalty_open(learner, problem):
-        return "one"
+    leaves_open = cone.learns_penalty and solution.converged and learner.completions_ is None
+    if task.one_is_few and len(truths) == 1 and leaves_open:
+        # Whether a penalty one third lower increases the risk by no more than the solver's gap.
+        points = [cone.join(metric, share * learned) for share in (_SMALLER, 1.0)]
+        smaller, least = (problem.risk(point).mean for point in points)
+        if smaller <= least + solution.gap:
+            return "one"
     losses = learner.training_losses_
     if losses and losses["learned"] > min(
         _HARDLY_BETTER * losses["one segment"], _WORSE * losses["Euclidean"]
     ):
         return "plain"
     return None
-
-
-def _leaves_penalty_open(learner: Any, problem: Problem) -> bool:
-    """Tell whether a penalty one third below the learned penalty fits the labels as well.
-
-    This is the case if the lower penalty increases the risk by no more than the solver's gap.
-    """
-    solution, cone = learner.solution_, problem.cone
-    if not (cone.learns_penalty and solution.converged and learner.completions_ is None):
-        return False
-    metric, penalty = cone.split(solution.w)
-    points = [cone.join(metric, share * penalty) for share in (_SMALLER, 1.0)]
-    smaller, learned = (problem.risk(point).mean for point in points)
-    return smaller <= learned + solution.gap

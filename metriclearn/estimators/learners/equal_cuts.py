@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.estimators.reading.labels import read_counts, read_labeled, refuse_unlabeled
-from metriclearn.estimators.scores.without_metric import SegmenterWithoutMetric
+from metriclearn.estimators.scores.segmenting import SegmenterWithoutMetric
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.problem.partition import Partition

@@ -131,22 +131,15 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """
         if unknown:
             refuse_unknown(self, unknown)
-        return self.fit_among(X, y, sample_weight, groups)
+        return self.fit_among(X, y, sample_weight=sample_weight, groups=groups)
 
-    def fit_among(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        views: FittedViews | None = None,
-    ) -> Self:
+    def fit_among(self, X: Any, y: Any, **given: Any) -> Self:
         """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
-        training = self.read(X, y, sample_weight, groups, views)
+        training = self.read(X, y, **given)
         statement = self.stated(training)
         fitted, learned = self.solved(statement)
         fitted.training_losses_ = {}
-        alone = views is None  # a Segmenter compares its members on recordings left out
+        alone = "views" not in given  # a Segmenter compares its members on recordings left out
         # With an executor, the data are elsewhere.
         if alone and fitted.completions_ is None and self.executor is None:
             losses = self.task.training_losses(learned.score, fitted.scale_, training)
@@ -181,7 +174,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
                         f"{self.view!r}, which leaves rows out, got {part!r}, which would "
                         "read across gaps; take Fill instead."
                     )
-        training = task.read(X, y, self.runner)
+        training = task.read(X, y, self.executor or ThreadExecutor(self.n_jobs))
         labels = (
             None if self.view is None else labels_of(task.who, y, training.data, training.truths)
         )
@@ -202,20 +195,15 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if labels is None:
             return training
         arrays = list(training.data.arrays)
-        view, rows = training.fit_view(self.view, arrays, labels, training.groups)
+        view, rows = training.views.fit(self.view, arrays, labels, training.groups)
         truths = task.truths(labels_behind(view, arrays, labels))
         seen, source = DataSets(rows, training.data.single, None), training.data
         return replace(training, data=seen, truths=truths, view=view, source=source)
 
-    @property
-    def runner(self) -> Executor:
-        """The executor, or threads."""
-        return self.executor or ThreadExecutor(self.n_jobs)
-
     def stated(self, training: Training) -> Statement:
         """Complete the labels, and formulate the problem, without solving it."""
-        regularizer = self.regularizer_of(training)
-        return state(self.task, training, regularizer, self.solver, self.runner)
+        runner = self.executor or ThreadExecutor(self.n_jobs)
+        return state(self.task, training, self.regularizer_of(training), self.solver, runner)
 
     def regularizer_of(self, training: Training) -> Regularizer:
         """Return the regularizer. A subclass may scale it by training data."""

@@ -75,7 +75,7 @@ class Euclidean(MetricOfData):
     def _components(self, data: DataSets) -> NDArray:
         if not self.standardize:
             return np.eye(data.n_features)
-        return np.diag(1.0 / data.pooled_deviation(type(self).__name__))
+        return np.diag(1.0 / data.measures.pooled_deviation(type(self).__name__))
 
 
 @dataclass(eq=False, repr=False)

@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from metriclearn.estimators.learners.change_points import (
-    ChangePointMetricLearner,
-    Segmentations,
-    check_sizes,
-)
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, Segmentations
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import LabeledParts, Training
 from metriclearn.estimators.reading.data_sets import DataSets
@@ -225,17 +221,12 @@ class NamedSegmentations(Segmentations):
 
     def truths(self, labels: Labels) -> list[Any]:
         """Return the labels with the names of segments."""
-        check_sizes(self.who, labels.partitions, self.min_size)
-        return named_truths(labels.codes or [], labels.partitions)
-
-    @property
-    def _unnamed(self) -> Segmentations:
-        """The same task without names."""
-        return Segmentations(**{one.name: getattr(self, one.name) for one in fields(Segmentations)})
+        return named_truths(labels.codes or [], super().truths(labels))
 
     def labeled_parts(self, training: Training) -> LabeledParts:
         """Cut out the stretches that labels cover. The first metric is learned without names."""
-        return self._unnamed.labeled_parts(training)
+        unnamed = {one.name: getattr(self, one.name) for one in fields(Segmentations)}
+        return Segmentations(**unnamed).labeled_parts(training)
 
     def complete(self, training: Training, first: Any) -> list[Any]:
         """Complete partial labels by segmentations with a name for every segment.
@@ -245,15 +236,19 @@ class NamedSegmentations(Segmentations):
         means are computed after features have been divided by their standard deviations.
         """
         data = training.data
-        completed = self._unnamed.completions(training, first)
+        completed = self.completions(training, first)
         weights = training.weights
-        deviation = data.pooled_deviation(self.who, weights)
+        deviation = data.measures.pooled_deviation(self.who, weights)
         arrays = [array / deviation for array in data.arrays]
         codes = np.concatenate([truth.names for truth in training.truths])
         rows, classes = np.vstack(arrays), range(codes.max() + 1)
         shares = None if weights is None else np.repeat(weights, data.lengths)
         absent = np.array([not np.any(codes == c) for c in classes])  # no sample remains
-        means = np.array([_mean(rows, (codes == c) | absent[c], shares) for c in classes])
+        means = []
+        for c in classes:
+            chosen = (codes == c) | absent[c]
+            own = None if shares is None else shares[chosen]
+            means.append(np.average(rows[chosen], axis=0, weights=own))
         truths: list[Any] = []
         for array, partition, known in zip(arrays, completed, training.truths):
             centers = partition.pool(array) / partition.sizes[:, None]
@@ -263,25 +258,9 @@ class NamedSegmentations(Segmentations):
             truths.append(known.with_completion(NamedPartition(partition.change_points, names)))
         return truths
 
-    def _name_weights(self, training: Training) -> NameWeights:
-        """Fit the emissions. W and τ are still 0."""
-        arrays, truths, classes = training.data.arrays, training.truths, training.classes
-        assert classes is not None
-        codes = list(map(self.loss(training).codes, truths))
-        groups = np.arange(len(truths)) if training.groups is None else training.groups
-        labels = Labels(truths, codes, classes, training.weights)
-        emissions, seen = training.fit_view(self.emissions, arrays, labels, groups)
-        rows = list(map(with_constant, seen))
-        n_names, n_features = len(classes), rows[0].shape[1]
-        nothing = np.zeros((n_names, n_features))
-        weights = NameWeights(emissions, classes, n_features, nothing, rows=rows)
-        if not self.transitions:
-            return weights
-        return replace(weights, transitions=np.zeros((n_names, n_names)), unit=_TRANSITION)
-
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         pairs = zip(training.data.arrays, extra.rows)
-        return [NamedSamples(array, scale, emissions=rows) for array, rows in pairs]
+        return [NamedSamples(array, scale, more=rows) for array, rows in pairs]
 
     def loss(self, training: Training) -> NamedLoss:
         """Return the loss: ‖M − N‖² plus β for every sample with a wrong name."""
@@ -295,12 +274,24 @@ class NamedSegmentations(Segmentations):
     def terms(self, training: Training, unit: float) -> tuple[dict[str, Any], Any]:
         """Return the terms of the hinge, with scores of names in addition to the metric."""
         terms, _ = super().terms(training, unit)
-        extra: Any = self._name_weights(training)
+        arrays, truths, classes = training.data.arrays, training.truths, training.classes
+        assert classes is not None
+        loss = self.loss(training)
+        labels = Labels(truths, list(map(loss.codes, truths)), classes, training.weights)
+        groups = np.arange(len(truths)) if training.groups is None else training.groups
+        fit, behind = training.views.fit, training.view
+        emissions, seen = fit(self.emissions, arrays, labels, groups, behind)
+        rows = list(map(with_constant, seen))
+        n_names, n_features = len(classes), rows[0].shape[1]
+        nothing = np.zeros((n_names, n_features))  # W and τ are still 0
+        extra: Any = NameWeights(emissions, classes, n_features, nothing, rows=rows)
+        if self.transitions:
+            extra = replace(extra, transitions=np.zeros((n_names, n_names)), unit=_TRANSITION)
         metric = PenalizedMetric(self.metric, extra.n_columns)
         # Fitted classifiers stay in this process, because others need only their features.
         terms["features"] = NamedFeatures(metric, replace(extra, emissions=None, rows=None))
         terms["oracle"] = ConstrainedChangePoints(self.min_size)
-        return {**terms, "loss": self.loss(training)}, extra
+        return {**terms, "loss": loss}, extra
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """Return the start for segments without names, but with a larger penalty.
@@ -320,10 +311,3 @@ class NamedSegmentations(Segmentations):
             rarest = max(np.bincount(c[c >= 0], minlength=n_names).min() for c in codes)
             start[-1] += self.loss_scale * loss.weight * rarest * (1.0 + 1e-6)
         return start
-
-
-def _mean(rows: NDArray, chosen: NDArray, shares: NDArray | None) -> NDArray:
-    """Compute the mean of the chosen rows, which may have weights (T,)."""
-    if shares is None:
-        return rows[chosen].mean(axis=0)
-    return np.average(rows[chosen], axis=0, weights=shares[chosen])

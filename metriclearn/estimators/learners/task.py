@@ -74,13 +74,6 @@ class Training:
     source: Any = None
     views: FittedViews = field(default_factory=FittedViews)
 
-    def fit_view(self, view: Any, X: list[NDArray], y: Labels, groups: Any) -> tuple[Any, list]:
-        """Fit a copy of a view, unless another learner has fitted an equal one.
-
-        Returns the fitted view, and its rows of X.
-        """
-        return self.views.fit(view, X, y, groups, behind=self.view)
-
 
 class LabeledParts(NamedTuple):
     """The labeled parts of partly labeled data, as a separate problem.
@@ -219,7 +212,7 @@ class Task(ABC):
                 f"{who} needs at least 2 samples in every data set, got 1 sample in data set "
                 f"{short[0]}; remove it."
             )
-        scale = data.pooled_deviation(who, training.weights)
+        scale = data.measures.pooled_deviation(who, training.weights)
         if (least := scale.min()) < _LEAST_DEVIATION:
             raise ValueError(
                 f"{who} needs features with standard deviations of at least "
@@ -244,7 +237,7 @@ class Task(ABC):
         """
         make: Callable[..., Samples] = Samples
         if extra is not None:
-            make = partial(PenalizedSamples, columns=extra.columns)
+            make = partial(PenalizedSamples, more=extra.columns)
         data, truths = training.data, [None] * len(training.truths)
         if self.spans_truths and training.truths[0].partial_labels is None:
             truths = training.truths
@@ -281,7 +274,7 @@ class Task(ABC):
                 if (known := truth.partial_labels) is not None:
                     gain = max(gain, known.charges.rise, float(known.charges.slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
-        deviation = training.data.pooled_deviation(self.who, training.weights)
+        deviation = training.data.measures.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)
         variance = float(np.sum((deviation[varies] / (scale[varies] * cone.unit)) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])

@@ -20,7 +20,6 @@ from metriclearn.running.parameters import (
     OneOf,
     Real,
     Whole,
-    check_parameters,
     shown,
 )
 from metriclearn.views.gaps import Labels, labels_behind
@@ -119,7 +118,6 @@ class Viterbi(MahalanobisSegmenter):
         views: FittedViews | None = None,
     ) -> Self:
         """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
-        check_parameters(self)
         who, missing = type(self).__name__, reads_missing(self.view)
         read = read_labeled(self, X, y, segments=True, partial=True, missing=missing)
         fitted, data, truths = read

@@ -120,7 +120,32 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         pairs = np.triu_indices(P if self.products else 0)
         columns = np.hstack([Z, self.products * Z[:, pairs[0]] * Z[:, pairs[1]]])
         middle = float(np.median(ends[finite]))
-        solution = self._minimize(columns, ends, weights / weights.sum(), middle)
+        weights = weights / weights.sum()
+        n = columns.shape[1]
+        l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
+
+        def objective(v: NDArray) -> tuple[float, NDArray]:
+            # v holds both parts of w, and b as its last entry.
+            w = v[:n] - v[n : 2 * n]
+            z = columns @ w + v[-1]
+            below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
+            above = np.maximum(0.0, self.margin - (ends[:, 1] - z))
+            value = weights @ (below**2 + above**2) + l1 * v[:-1].sum() + 0.5 * l2 * (w @ w)
+            slope = 2.0 * weights * (above - below)
+            gradient = columns.T @ slope + l2 * w
+            return value, np.concatenate([gradient + l1, l1 - gradient, [slope.sum()]])
+
+        bounds = [(0, None)] * (2 * n) + [(None, None)]
+        minimum = minimize(
+            objective,
+            np.append(np.zeros(2 * n), middle),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-10},
+        )
+        self.objective_ = float(minimum.fun)
+        solution = np.append(minimum.x[:n] - minimum.x[n : 2 * n], minimum.x[-1])
         self.mean_, self.coef_ = mean, solution[:P] / deviation
         self.intercept_ = float(solution[-1] - self.coef_ @ mean)
         curvature = np.zeros((P, P))
@@ -134,8 +159,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         values = rows @ self.coef_ + self.intercept_
-        # Older model files have no products.
-        if np.any(getattr(self, "product_coef_", 0.0)):
+        if np.any(self.product_coef_):
             centered = rows - self.mean_
             with np.errstate(over="ignore", invalid="ignore"):
                 values += np.sum(centered @ self.product_coef_ * centered, axis=1)
@@ -161,37 +185,6 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
             raise ValueError("IntervalRegression needs at least one row in X, got 0 sample(s).")
         validate_data(self, X, reset=reset, skip_check_array=True)
         return rows
-
-    def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
-        """Minimize the objective, and return w and b in one array.
-
-        w is written as the difference of two nonnegative parts, for which ‖w‖₁ is smooth.
-        """
-        P = Z.shape[1]
-        l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
-
-        def objective(v: NDArray) -> tuple[float, NDArray]:
-            # v holds both parts of w, and b as its last entry.
-            w = v[:P] - v[P : 2 * P]
-            z = Z @ w + v[-1]
-            below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
-            above = np.maximum(0.0, self.margin - (ends[:, 1] - z))
-            value = weights @ (below**2 + above**2) + l1 * v[:-1].sum() + 0.5 * l2 * (w @ w)
-            slope = 2.0 * weights * (above - below)
-            gradient = Z.T @ slope + l2 * w
-            return value, np.concatenate([gradient + l1, l1 - gradient, [slope.sum()]])
-
-        bounds = [(0, None)] * (2 * P) + [(None, None)]
-        minimum = minimize(
-            objective,
-            np.append(np.zeros(2 * P), start),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-10},
-        )
-        self.objective_ = float(minimum.fun)
-        return np.append(minimum.x[:P] - minimum.x[P : 2 * P], minimum.x[-1])
 
 
 def label_error(ends: NDArray, truth: Truth) -> float:

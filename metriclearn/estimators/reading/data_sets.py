@@ -17,13 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import check_changed, real_array, text
 from metriclearn.running.stored import StoredArrays
-from metriclearn.views.columns import (
-    Measures,
-    check_range,
-    measure,
-    note_constant,
-    pooled_deviation,
-)
+from metriclearn.views.columns import Measures, measure
 from metriclearn.views.plain import reads_missing
 
 Data = TypeVar("Data", bound="DataSets")
@@ -105,53 +99,17 @@ class DataSets:
         chosen.__dict__["measures"] = Measures(*[column[places] for column in self.measures])
         return chosen
 
-    def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
-        """Compute the standard deviation of each feature within data sets, (P,).
-
-        Squared deviations from the mean of each data set are pooled over all samples. A feature
-        that is constant in every data set gets the deviation ∞. Division by ∞ makes it 0.
-
-        Parameters
-        ----------
-        who : str
-            Name used in errors.
-        weights : array (N,), optional
-            Weights of the data sets; equal by default.
-
-        Raises
-        ------
-        ValueError
-            If all features are constant in every data set.
-        """
-        return pooled_deviation(who, self.measures, weights)
-
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
         """Leave out the features that are constant in every data set.
 
         Returns the data sets without these features, and an array (P,) that is true for each
         feature that is kept.
         """
-        who = type(estimator).__name__
-        deviations = self.pooled_deviation(who)
-        varies = np.isfinite(deviations)
-        check_range(who, "features with standard deviations", deviations[varies], 1e100)
-        note_constant(estimator, varies)
+        varies = self.measures.varying(estimator)
         if varies.all():
             return self, varies
         arrays: Any = [array[:, varies] for array in self.arrays]
         return replace(self, arrays=arrays), varies
-
-
-def _check_rows(who: str, X: list[Any]) -> None:
-    """Raise a ValueError if X lists the rows of one data set and not all rows are equally long."""
-    if all(isinstance(row, (list, tuple)) for row in X):
-        sizes = sorted({len(row) for row in X})
-        if len(sizes) > 1:
-            raise ValueError(
-                f"{who} reads a list of lists as the rows of one data set, but they have from "
-                f"{sizes[0]} to {sizes[-1]} numbers; pass several signals as arrays, "
-                "[np.array(x) for x in X]."
-            )
 
 
 def read_data_sets(
@@ -197,8 +155,14 @@ def read_data_sets(
 
         return DataSets(StoredArrays(X, read), False, None, executor=executor)
     single = sort == "one"
-    if single and isinstance(X, list):
-        _check_rows(who, X)
+    if single and isinstance(X, list) and all(isinstance(row, (list, tuple)) for row in X):
+        sizes = sorted({len(row) for row in X})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{who} reads a list of lists as the rows of one data set, but they have from "
+                f"{sizes[0]} to {sizes[-1]} numbers; pass several signals as arrays, "
+                "[np.array(x) for x in X]."
+            )
     items = [X] if single else list(X)
     if not items:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")

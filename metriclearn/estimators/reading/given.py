@@ -64,11 +64,6 @@ class Given(NamedTuple):
     classes: NDArray | None = None
     segment_length: float | None = None
 
-    @classmethod
-    def of_truths(cls, truths: list[Any], groups: NDArray) -> Self:
-        """Make the labels of data whose answers are given."""
-        return cls(DataSets([], False, None), [], truths, groups)
-
     def without_data(self) -> Self:
         """Return the information from the labels, without arrays of the caller."""
         return self._replace(data=DataSets([], False, None), labels=[])
@@ -250,8 +245,14 @@ def read_given(
         y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
     truths = read_labelings(who, y, data, segments=True, partial=True)
     labels = list(list_labelings(who, y, data))
-    if recordings is None:
-        _note_texts(labels)
+    texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
+    found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
+    nobody = sorted(text for text in found if text.strip().casefold() in _NOBODY)
+    if nobody and recordings is None:
+        note(
+            f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
+            "an array of objects for rows without a label."
+        )
     units = read_groups(who, groups, len(truths), fewest=1)
     return Given(replace(data, single=False), labels, truths, units, recordings).named(who, names)
 
@@ -345,17 +346,6 @@ def _labeled(data: LabeledSequences) -> LabeledSequences:
             f"boundaries and are left out: {', '.join(short[:8])}."
         )
     return data.select(long)
-
-
-def _note_texts(labels: Sequence[Any]) -> None:
-    """Warn of texts that tables use for rows without a label."""
-    texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
-    found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
-    if nobody := sorted(text for text in found if text.strip().casefold() in _NOBODY):
-        note(
-            f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
-            "an array of objects for rows without a label."
-        )
 
 
 def _is_list(X: Any) -> bool:

@@ -120,12 +120,10 @@ def alike(truths: list[Any]) -> list[Any]:
 
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
     """Raise a ValueError if no data set has a label."""
-    for truth in truths:
-        if isinstance(truth, Partition) or truth.constraints:
-            return
-    raise ValueError(
-        f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
-    )
+    if not any(isinstance(truth, Partition) or truth.constraints for truth in truths):
+        raise ValueError(
+            f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
+        )
 
 
 def refuse_regions(who: str, truths: Iterable[Partition | PartialPartition]) -> None:

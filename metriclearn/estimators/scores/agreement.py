@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class ModelScore:
 
     model: Any
     view: Any = None
+    has_choice: ClassVar[bool] = False
 
     def behind(self, view: Any) -> ModelScore:
         """Return the same score for recordings from which a fitted view computes its rows."""
@@ -45,11 +46,6 @@ class ModelScore:
     def classes(self) -> NDArray | None:
         """The names that the model predicts, or None."""
         return getattr(self.model, "classes_", None)
-
-    @property
-    def has_choice(self) -> bool:
-        """False: there is no penalty to be tuned."""
-        return False
 
     def segment(self, X: NDArray, count: int | None = None) -> Partition:
         """Segment a recording."""

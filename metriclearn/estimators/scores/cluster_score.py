@@ -71,20 +71,8 @@ class ClusterScore:
         """Cluster a table, with ``count`` clusters if this number is given."""
         some = len(self.components) > 0
         Z = center(self.rows(X)) @ self.components.T if some else np.zeros((len(X), 1))
-        return self._penalized(Z) if count is None else self._k_means(Z, int(count))
-
-    def _k_means(self, Z: NDArray, count: int) -> Partition:
-        """Find exactly K clusters. Equal samples stay together if there are K different samples."""
-        means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
-        clusters = Partition.from_labels(means.fit_predict(Z))
-        if clusters.n_clusters == count:
-            return clusters
-        distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
-        merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
-        return with_clusters(merged.labels[codes.ravel()], Z, count)
-
-    def _penalized(self, Z: NDArray) -> Partition:
-        """Find a partition M for which Tr ZZᵀM − λ Tr M is large."""
+        if count is not None:
+            return self._k_means(Z, int(count))
         assert self.penalty is not None
         form = LowRankForm(Z, shift=-self.penalty)
         penalized = DPMeans(
@@ -104,6 +92,16 @@ class ClusterScore:
                 break
             best = finer
         return best
+
+    def _k_means(self, Z: NDArray, count: int) -> Partition:
+        """Find exactly K clusters. Equal samples stay together if there are K different samples."""
+        means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
+        clusters = Partition.from_labels(means.fit_predict(Z))
+        if clusters.n_clusters == count:
+            return clusters
+        distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
+        merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
+        return with_clusters(merged.labels[codes.ravel()], Z, count)
 
 
 class MahalanobisClusterer(LearnedMetric):

@@ -172,12 +172,14 @@ class SegmentScore:
         """Return the numbers of the rows that the view keeps; None if it keeps all rows."""
         return self.view.kept([X])[0] if leaves_out(self.view) else None
 
-    def read(self, X: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
-        """Compute the rows, scores of names and penalties of changes of a recording."""
-        return self.read_rows(rows_of(self.view, X, seen), seen)
+    def read(
+        self, X: NDArray, seen: dict[Any, NDArray] | None = None, rows: NDArray | None = None
+    ) -> Reading:
+        """Compute scores of names and penalties of changes from the ``rows`` that the metric sees.
 
-    def read_rows(self, rows: NDArray, seen: dict[Any, NDArray] | None = None) -> Reading:
-        """Compute scores of names and penalties of changes from the rows of the metric."""
+        By default these are the rows of the view.
+        """
+        rows = rows_of(self.view, X, seen) if rows is None else rows
         names = None if self.names is None else self.names.scores(rows, seen)
         penalties = None if self.boundaries is None else self.boundaries.penalties(rows)
         return Reading(rows, names, penalties)

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,17 +19,18 @@ from metriclearn.estimators.reading.labels import (
     read_counts,
     read_known,
     read_labelings,
+    read_weights,
 )
 from metriclearn.estimators.scores.confidence import Calibration
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.states import States
 from metriclearn.estimators.scores.stream import Streaming
-from metriclearn.estimators.scores.without_metric import ScoredByLoss
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.forms import center
-from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import SWITCH, Of, OneOf, check_parameters
 from metriclearn.views.plain import leaves_out
@@ -45,6 +46,40 @@ _METRIC = Of("fit", "ClusteringMetricLearner()", optional=True)
 _UNIT = OneOf(None, "variance")
 _SEGMENTS = OneOf(None, "given", remedy="; a number of segments is passed to predict")
 GivenSegments = Annotated[str | None, _SEGMENTS]
+
+
+class ScoredByLoss:
+    """Gives a segmenter the method ``score``.
+
+    Subclasses define ``read_data``, and ``segmented``, which returns a partition for every data
+    set. With ``n_segments="given"``, it gets their numbers of segments.
+    """
+
+    n_segments: str | int | None = None
+    read_data: Callable[[Any], DataSets]
+    segmented: Callable[..., list[Any]]
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
+
+        N is the segmentation by the labels y. With ``n_segments="given"`` the numbers of segments
+        come from y. With partial labels only the labeled parts count, see
+        :class:`~metriclearn.problem.losses.KnownLoss`.
+        """
+        data, who, given = self.read_data(X), type(self).__name__, self.n_segments == "given"
+        truths = read_labelings(who, y, data, segments=True, partial=not given)
+        found = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
+        losses = np.array(list(map(KnownLoss(), found, truths)))
+        weights = read_weights(who, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
+
+
+class SegmenterWithoutMetric(ScoredByLoss, ComponentParameters):
+    """A segmenter without a metric."""
+
+    def read_data(self, X: Any) -> DataSets:
+        """Read data sets, and check that they have the features of the training data."""
+        return read_new(self, X)
 
 
 class PlottedSegmenter:

@@ -353,7 +353,7 @@ class SegmenterStream(ComponentParameters):
             if self.last_ is not None:
                 features = features + (self.last_ - features[rows.start - 1])
             self.last_ = features[rows.stop - 1].copy()
-        features, scores, penalties = score.read_rows(features, seen)
+        features, scores, penalties = score.read(recent, seen, features)
         scores = None if scores is None else scores[rows]
         # Row t of the penalties is for the position before sample t, and a stream needs the
         # penalty of a change after each sample.
@@ -389,29 +389,22 @@ class SegmenterStream(ComponentParameters):
         found, used = [], 0
         while used < len(rows):
             n, change = follow(*self._kept().state, rows[used:], scores[used:], penalties[used:])
-            used += n
-            found += self._settled(change)
-        return found
-
-    def _settled(self, change: int) -> list[StreamedSegments]:
-        """Return the segments up to a final ``change``, and forget data that are not needed."""
-        clock, found = self.clock_, []
-        now, base = int(clock[NOW]), int(clock[BASE])
-        first = base + 1
-        if change > base:
-            found = [self._told(changes(self.positions_[0], change, base))]
-            clock[BASE] = base = change
+            clock, used = self.clock_, used + n
+            now, base = int(clock[NOW]), int(clock[BASE])
+            if change > base:
+                found.append(self._told(changes(self.positions_[0], change, base)))
+                clock[BASE] = base = change
             first = base + 1
-        if self.max_delay is not None and now - base >= self.max_delay:
-            # The current best segmentation decides about the oldest quarter of the delay.
-            ends = self._ends(now)
-            oldest = now - 3 * int(self.max_delay) // 4
-            if len(decided := ends[ends < oldest]):
-                found.append(self._told(decided))
-                base = int(decided[-1])
-            first = max(oldest, base + 1)
-        if now >= clock[CENTER] or 2 * base >= now:
-            self._forget(base, first)
+            if self.max_delay is not None and now - base >= self.max_delay:
+                # The current best segmentation decides about the oldest quarter of the delay.
+                ends = self._ends(now)
+                oldest = now - 3 * int(self.max_delay) // 4
+                if len(decided := ends[ends < oldest]):
+                    found.append(self._told(decided))
+                    base = int(decided[-1])
+                first = max(oldest, base + 1)
+            if now >= clock[CENTER] or 2 * base >= now:
+                self._forget(base, first)
         return found
 
     def _forget(self, base: int, first: int) -> None:

@@ -1,20 +1,15 @@
-"""Choose one model: the simplest within one standard error, then settings that improve it."""
+"""The model that was chosen, and the settings of its learner that are tried, too."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
-from metriclearn.estimators.selection.cross_fit import CrossFit, is_better
-from metriclearn.estimators.selection.fits import Late
-from metriclearn.estimators.selection.parts import Member
 from metriclearn.problem.partition import Partition
 from metriclearn.views.boundary import BoundaryFeatures
 from metriclearn.views.sequence import SequenceFeatures
@@ -52,48 +47,7 @@ class Choice:
         return "\n".join(["     loss  candidate, on groups left out", *lines])
 
 
-def choose(
-    table: CrossFit, fitted: Callable[[list[Member]], CrossFit | Exception]
-) -> tuple[CrossFit, Choice]:
-    """Choose the best candidate of a table, then try other settings of its learner.
-
-    The first setting is half the length of the shortest labeled segment as ``min_size``. The others
-    are penalties that depend on the recording or on the boundary
-    (:class:`~metriclearn.FeaturePenalty`). A setting is kept if it lowers the loss by more than one
-    standard error.
-
-    Parameters
-    ----------
-    table : CrossFit
-    fitted : callable (members) -> CrossFit, or Exception
-        Fits members to all parts, or returns why this could not be done.
-    """
-    best, missing = table.best(), dict(table.missing)
-    for words, changes in _refinements(_learner(table, best), table.given.truths).items():
-        family = table.named(table.candidates[best].member)
-        if "penalty" in changes:  # replaces the penalty of an earlier change
-            family = re.sub(r" with penalties of the \w+", "", family)
-        family = f"{family} with {words}"
-        view = table.members[table.candidates[best].member].view
-        learner = clone(_learner(table, best)).set_params(**changes)
-        more = fitted([Member(family, learner, view)])
-        if isinstance(more, Exception):
-            missing[family] = more
-            continue
-        first, table = len(table.candidates), table.joined(more)
-        losses = table.group_losses()
-        for c in range(first, len(table.candidates)):
-            best = c if is_better(losses[c], losses[best]) else best
-    late = [family for family, why in missing.items() if isinstance(why, Late)]
-    table = replace(table, missing=missing)
-    return table, Choice(table.names, table.group_losses(), best, late)
-
-
-def _learner(table: CrossFit, c: int) -> Any:
-    return table.members[table.candidates[c].member].learner
-
-
-def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
+def refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
     """Return the settings to try: for each description, the parameters and their values."""
     changes: dict[str, dict[str, Any]] = {}
     given = learner.get_params(deep=False)

@@ -98,16 +98,16 @@ class CrossFit:
     answers: tuple[dict[int, Partition], ...] = ()
     views: tuple[PartViews, ...] = ()
     seconds: tuple[float, ...] = ()
+    _shared: dict[int, Penalties] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def scores(self) -> list[list[Any]]:
         """The scores of all members on all parts, with the penalties that were learned."""
-        return [[self._score(m, k) for k in range(self.n_fits)] for m in range(len(self.models))]
-
-    def _score(self, m: int, k: int) -> Any:
-        """Return the score of a member on part k, for recordings before its view."""
-        score, view = score_of(self.models[m][k]), self.views[m].fitted(k)
-        return score if view is None else score.behind(view)
+        table = []
+        for views, row in zip(self.views, self.models):
+            pairs = [(score_of(model), views.fitted(k)) for k, model in enumerate(row)]
+            table.append([score if view is None else score.behind(view) for score, view in pairs])
+        return table
 
     @property
     def n_fits(self) -> int:
@@ -166,11 +166,6 @@ class CrossFit:
             return scores[-1]
         return self._tuned_to(m, self.scores[m][-1], list(self.parts)[-1], rule)
 
-    def with_last_scores(self) -> Self:
-        """Return the table with the scores of models that were fitted to all recordings alone."""
-        last = [one._replace(scores=[self.last_score(c)]) for c, one in enumerate(self.candidates)]
-        return replace(self, candidates=tuple(last))
-
     def _tuned_to(self, m: int, score: Any, places: NDArray, rule: Rule) -> Any:
         if not score.has_choice:
             return score
@@ -184,10 +179,6 @@ class CrossFit:
             known = [pair for pair in pairs if pair[0].has_choice]
             self._shared[m] = self._penalties(m, known, units)
         return self._shared[m]
-
-    @cached_property
-    def _shared(self) -> dict[int, Penalties]:
-        return {}
 
     def _penalties(
         self, m: int, pairs: Sequence[tuple[Any, NDArray]], units: Sequence[str | None]
@@ -332,7 +323,12 @@ class CrossFit:
         """Return the family of a member, and how its learner differs from others of the family."""
         family, learner, *_ = self.members[m]
         others = [one.learner for one in self.members if one.family == family]
-        return f"{family} {_differs(learner, others)}".strip()
+        plain = (bool, int, float, str)
+        theirs, own = [one.get_params() for one in others], []
+        for name, value in learner.get_params().items():
+            if isinstance(value, plain) and any(other.get(name) != value for other in theirs):
+                own.append(f"{name.split('__')[-1]} {value}")
+        return f"{family} {', '.join(own)}".strip()
 
     def joined(self, other: Self) -> Self:
         """Return the candidates of two tables over the same parts."""
@@ -408,12 +404,3 @@ def is_better(losses: NDArray, others: NDArray) -> bool:
     """Tell whether losses are lower than others by more than one standard error."""
     gain = others - losses
     return bool(gain.mean() > standard_error(gain))
-
-
-def _differs(learner: Any, others: Sequence[Any]) -> str:
-    """Describe the parameters in which a learner differs from others of its family."""
-    mine: Mapping[str, Any] = learner.get_params()
-    plain = {k: v for k, v in mine.items() if isinstance(v, (bool, int, float, str))}
-    theirs = [one.get_params() for one in others]
-    own = {k: v for k, v in plain.items() if any(other.get(k) != v for other in theirs)}
-    return ", ".join(f"{name.split('__')[-1]} {value}" for name, value in own.items())

@@ -1,10 +1,14 @@
-"""Fits: members fitted to all parts of the recordings, which make the table of a cross-fit."""
+"""Fits: members fitted to all parts of the recordings, which make the table of a cross-fit.
+
+``Fits.choose`` tries settings that improve the model that the table chooses.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,7 +20,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.estimators.reading.given import Given
-from metriclearn.estimators.selection.cross_fit import CrossFit
+from metriclearn.estimators.selection.choice import Choice, refinements
+from metriclearn.estimators.selection.cross_fit import CrossFit, is_better
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.rules import Rules
 from metriclearn.running.callbacks import TimeLimit
@@ -90,33 +95,20 @@ class Fits:
         their models, and the processor seconds of all fits of each; the first member with a view
         pays for this view. Also returns the families of the others, with an error or :class:`Late`.
         """
-        n_parts = len(views.parts)
-        stores, open_ = defaultdict[Any, FittedViews](FittedViews), Counter[int]()
-        seconds = np.zeros(len(members))
-
-        def fitted(k: int, m: int) -> Any:
-            begun = time.thread_time()
-            try:
-                if self.is_over and not (first and m == 0):
-                    return Late()
-                every = members[m].every or 1
-                return self._fitted(members[m].learner, views.task(k, every), stores[k, every])
-            finally:
-                seconds[m] += time.thread_time() - begun
-                open_[k] += 1
-                if open_[k] == len(members):
-                    views.forget(k)
-
+        n_parts, stores = len(views.parts), defaultdict[Any, FittedViews](FittedViews)
         places = [(k, m) for k in range(n_parts) for m in range(len(members))]
-        calls = [joblib.delayed(fitted)(*place) for place in places]
+        fitted, seconds = joblib.delayed(self._fitted), np.zeros(len(members))
+        calls = [fitted(members[m], views, k, stores, first and m == 0) for k, m in places]
         fits = joblib.Parallel(self.n_jobs, prefer="threads", return_as="generator")(calls)
         rows: list[list[Any]] = [[None] * n_parts for _ in members]
         with warnings.catch_warnings():
             if n_parts > 1:  # warnings would recur in every part; all threads share the filter
                 warnings.simplefilter("ignore", UserWarning)
-            for (k, m), model in zip(places, fits):
-                rows[m][k] = model
+            for (k, m), (model, taken) in zip(places, fits):
+                rows[m][k], seconds[m] = model, seconds[m] + taken
                 bar(members[m].cost)
+                if m == len(members) - 1:
+                    views.forget(k)
         kept, missing = [], dict[str, Exception]()
         for m, row in enumerate(rows):
             if failed := [one for one in row if isinstance(one, (ValueError, Late))]:
@@ -172,23 +164,54 @@ class Fits:
         """Whether there is no time to begin with another member."""
         return self.seconds is not None and time.monotonic() - self.begun > 2 / 3 * self.seconds
 
-    def tried(
-        self, fitted: Callable[[list[Member]], CrossFit], members: list[Member]
-    ) -> CrossFit | Exception:
-        """Return the table of further members, or why there is none."""
-        if self.is_over:
-            return Late()
-        try:
-            return fitted(members)
-        except ValueError as error:
-            if self.may_fail:
-                return error
-            raise
+    def choose(
+        self, table: CrossFit, table_of: Callable[[list[Member]], CrossFit]
+    ) -> tuple[CrossFit, Choice]:
+        """Choose the best candidate of a table, then try other settings of its learner.
 
-    def _fitted(self, member: Any, task: Any, store: FittedViews) -> Any:
-        """Fit a copy of a learner to a part of the recordings."""
-        data, labels, groups = task
-        learner = clone(member)
+        The first setting is half the length of the shortest labeled segment as ``min_size``. The
+        others are penalties that depend on the recording or on the boundary
+        (:class:`~metriclearn.FeaturePenalty`). A setting is kept if it lowers the loss by more than
+        one standard error. ``table_of`` fits members to all parts.
+        """
+        best, missing = table.best(), dict(table.missing)
+        learner = table.members[table.candidates[best].member].learner
+        for words, changes in refinements(learner, table.given.truths).items():
+            m = table.candidates[best].member
+            family = table.named(m)
+            if "penalty" in changes:  # replaces the penalty of an earlier change
+                family = re.sub(r" with penalties of the \w+", "", family)
+            family, member = f"{family} with {words}", table.members[m]
+            learner = clone(member.learner).set_params(**changes)
+            if self.is_over:
+                missing[family] = Late()
+                continue
+            try:
+                more = table_of([Member(family, learner, member.view)])
+            except ValueError as error:
+                if not self.may_fail:
+                    raise
+                missing[family] = error
+                continue
+            first, table = len(table.candidates), table.joined(more)
+            losses = table.group_losses()
+            for c in range(first, len(table.candidates)):
+                best = c if is_better(losses[c], losses[best]) else best
+        late = [family for family, why in missing.items() if isinstance(why, Late)]
+        table = replace(table, missing=missing)
+        return table, Choice(table.names, table.group_losses(), best, late)
+
+    def _fitted(
+        self, member: Member, views: Any, k: int, stores: Any, however_late: bool
+    ) -> tuple[Any, float]:
+        """Fit a copy of a learner to part k of the recordings.
+
+        Returns the model, or why there is none, and the processor seconds.
+        """
+        if self.is_over and not however_late:
+            return Late(), 0.0
+        begun, every = time.thread_time(), member.every or 1
+        (data, labels, groups), learner = views.task(k, every), clone(member.learner)
         given = learner.get_params(deep=False)
         for name, value in (("verbose", False), ("n_jobs", 1)):
             if name in given:
@@ -200,19 +223,19 @@ class Fits:
         options: dict[str, Any] = {"groups": groups} if several else {}
         fit = learner.fit
         if hasattr(learner, "fit_among"):
-            fit, options = learner.fit_among, {**options, "views": store}
+            fit, options = learner.fit_among, {**options, "views": stores[k, every]}
         try:
             model = fit(data, labels, **options)
         except ValueError as error:
             if self.may_fail:
-                return error
+                return error, time.thread_time() - begun
             raise
         # A comparison that was interrupted chooses nothing.
         if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
             raise KeyboardInterrupt
         if self.seconds is not None and "callbacks" in given:
             model.set_params(callbacks=given["callbacks"])
-        return model
+        return model, time.thread_time() - begun
 
 
 class Late(Exception):

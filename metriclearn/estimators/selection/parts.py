@@ -150,12 +150,10 @@ class PartViews:
         if self.view is None:
             return [self.arrays[i] for i in places]
         if says(self.view, "held_out") and self.parts.left_out:
-            rows = {
-                int(i): one
-                for j, some in enumerate(self.parts.left_out)
-                for i, one in zip(some, self.left_out(j))
-            }
-            return [rows[int(i)] for i in places]
+            rows: dict[int, NDArray] = {}
+            for j, some in enumerate(self.parts.left_out):
+                rows.update(zip(some.tolist(), self.left_out(j)))
+            return [rows[i] for i in places.tolist()]
         with self._locks[k]:
             if k not in self._training:
                 self._training[k] = self.fitted(k).transform([self.arrays[i] for i in places])

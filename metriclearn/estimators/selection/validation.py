@@ -89,26 +89,6 @@ def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
     return sorted(found, key=lambda one: (-one.weight, one.loss))
 
 
-def labeled_stretches(
-    found: Mapping[int, Partition], truths: Sequence[Any], arrays: Sequence[NDArray], parts: Parts
-) -> tuple[dict[int, Partition], list[Partition], list[NDArray], Parts]:
-    """Return the same for labeled stretches of recordings, each as a separate recording."""
-    answers: dict[int, Partition] = {}
-    known: list[Partition] = []
-    rows: list[NDArray] = []
-    owners: list[int] = []
-    for i, N in sorted(found.items()):
-        for start, ends in truths[i].pieces.stretches:
-            stop, cuts = int(ends[-1]), N.change_points
-            inside = cuts[(start < cuts) & (cuts < stop)]
-            answers[len(known)] = Partition.from_change_points(np.append(inside, stop) - start)
-            known.append(Partition.from_change_points(ends - start))
-            rows.append(arrays[i][start:stop])
-            owners.append(i)
-    folds = [np.flatnonzero(np.isin(owners, some)) for some in parts.left_out]
-    return answers, known, rows, Parts(folds, parts.groups[owners])
-
-
 def validation_of(
     found: Mapping[int, Partition],
     truths: Sequence[Any],
@@ -136,7 +116,21 @@ def validation_of(
         row.
     """
     if not all(isinstance(truth, Partition) for truth in truths):
-        found, truths, arrays, parts = labeled_stretches(found, truths, arrays, parts)
+        # Every labeled stretch counts as a recording.
+        answers: dict[int, Partition] = {}
+        known: list[Partition] = []
+        rows, owners = [], []
+        for i, N in sorted(found.items()):
+            for start, ends in truths[i].pieces.stretches:
+                stop, cuts = int(ends[-1]), N.change_points
+                inside = cuts[(start < cuts) & (cuts < stop)]
+                answers[len(known)] = Partition.from_change_points(np.append(inside, stop) - start)
+                known.append(Partition.from_change_points(ends - start))
+                rows.append(arrays[i][start:stop])
+                owners.append(i)
+        folds = [np.flatnonzero(np.isin(owners, some)) for some in parts.left_out]
+        found, truths, arrays = answers, known, rows
+        parts = Parts(folds, parts.groups[owners])
         held = list(map(len, parts.left_out))
         if sum(held) == max(held) or all(truth.n_clusters == 1 for truth in truths):
             return None

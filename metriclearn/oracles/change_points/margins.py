@@ -231,7 +231,8 @@ def boundary_margins(
         through, without = _with_states(problem, -form.shift, ends[:-1], tolerance)
     elif n_clusters is None:
         ends = problem.solve(-form.shift).ends
-        forward, backward = problem.both_sides(-form.shift)
+        turned = problem.mirrored().best(-form.shift)[0]
+        forward, backward = problem.best(-form.shift)[0], turned[::-1]
         through = forward + backward
         sides = Sides(forward, np.ascontiguousarray(backward), NO_LAYERS, NO_LAYERS, 0)
         signal = problem.signal._replace(c=float(form.shift))

@@ -359,28 +359,19 @@ class PenalizedSegmentation:
         while len(low.ends) < n_segments < len(high.ends):
             vertex = None
             if GUESS and high is not guessed_from:
-                guessed_from, vertex = high, self._guess(n_segments, low, high)
+                # If a boundary is removed from ``high``, two segments are merged, and the value
+                # that is lost is the cost of the boundary. The K − 1 most costly boundaries should
+                # stay. A penalty between the smallest cost of these and the largest of the others
+                # leads to K segments if removing a boundary does not change the other costs.
+                guessed_from, worths = high, np.sort(boundary_worths(self.signal, high.ends))
+                guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
+                vertex = guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
             if vertex is None:
                 vertex = self.between(low, high)
             if vertex is None:
                 return self._inside_edge(n_segments, low, high)
             low, high = (vertex, high) if len(vertex.ends) <= n_segments else (low, vertex)
         return low.ends if len(low.ends) == n_segments else high.ends
-
-    def _guess(self, n_segments: int, low: Vertex, high: Vertex) -> Vertex | None:
-        """Try a penalty that often leads to K segments on clear data, and return its vertex.
-
-        Returns None unless this vertex has more segments than ``low`` and fewer than ``high``.
-
-        If a boundary is removed from ``high``, two segments are merged. Let the cost of the
-        boundary be the value that is lost. The K − 1 most costly boundaries should stay. The
-        penalty is the mean of two costs: the smallest cost of these boundaries, and the largest
-        cost of the others. This penalty leads to K segments if removing a boundary does not change
-        the costs of the others.
-        """
-        worths = np.sort(boundary_worths(self.signal, high.ends))
-        guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
-        return guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
 
     def between(self, low: Vertex, high: Vertex) -> Vertex | None:
         """Find a vertex of the hull above the chord between two vertices, or return None."""
@@ -455,14 +446,6 @@ class PenalizedSegmentation:
         through = np.max(H + self.names.emissions + rest, axis=1)
         through[-1] = F[-1].max()
         return float(through[-1]), rest, through
-
-    def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """For every position t, compute the best values of the samples before t and from t on.
-
-        Both results are arrays (T+1,). Both subtract the penalty of a change at t.
-        """
-        backward = self.mirrored().best(penalty)[0]
-        return self.best(penalty)[0], backward[::-1]
 
     def mirrored(self) -> PenalizedSegmentation:
         """Return the same problem with the samples in reverse order."""
