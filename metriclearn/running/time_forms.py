@@ -118,9 +118,9 @@ def _of_day(hour: int, half: str | None) -> int | None:
 def _stamp(first: str, zone: str, text: str) -> int | None:
     """Read a time stamp, as nanoseconds since 1970.
 
-    The first part is the day, the month, the last two digits of the year, or else the whole year.
+    The first part is the year, the day, the month, or the last two digits of the year (short year).
     """
-    if first == "year":
+    if first == "short year":
         text = f"20{text}" if re.match(r"\d\d([-/.])\d\d?\1\d\d(?!\d)", text) else ""
     found = _STAMP.fullmatch(text)
     is_by_year = first not in ("day", "month")
@@ -200,10 +200,13 @@ def duration_of(text: str) -> int | None:
 FORMS = (  # among equally even forms, the first one counts
     numbers(),
     *(
-        Form(
-            f"time stamps{order and f' with the {order} first'}{zone}", partial(_stamp, order, zone)
+        Form(f"time stamps{order}{zone}", partial(_stamp, first, zone))
+        for first, order in (
+            ("year", ""),
+            ("day", " with the day first"),
+            ("month", " with the month first"),
+            ("short year", " with the year first"),
         )
-        for order in ("", "day", "month", "year")
         for zone in ("", " with zones")
     ),
     Form("hours:minutes:seconds", _time, turn=_DAY),
