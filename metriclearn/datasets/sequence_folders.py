@@ -255,7 +255,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
             f"Files whose names end in {ending} count as tables of segments, so they are no "
             f"recordings: {', '.join(odd[:5])}; give them other names if they are."
         )
-    others = [file for file in files if file not in tables]
+    others = [file for file in files if not file.name.lower().endswith(ending)]
     return [f for f in others if not (f.name.lower().endswith(".labels.csv") and has_times(f))]
 
 
