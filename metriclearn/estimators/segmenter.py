@@ -292,16 +292,16 @@ class Segmenter(AgreementSegmenter):
             fitted.
         """
         check_parameters(self)
-        fitted = copy.copy(self)
+        fitted, seconds = copy.copy(self), self.seconds
         if time_limit is not None:
             Positive().check(type(self).__name__, "time_limit", time_limit)
-            fitted.seconds = float(time_limit)
+            seconds = float(time_limit)
         fitted._begin()
         given = fitted._read(X, y, groups)
         varies = np.isfinite(given.data.measures.pooled_deviation(type(self).__name__))
         fitted._know_training(given)
         divided, parts = fitted._divided(given)
-        limit = fitted.seconds, time.monotonic()
+        limit = seconds, time.monotonic()
         runner = Fits(type(self).__name__, self.members is None, *limit, self.n_jobs, self.verbose)
         towards, units = how_far(given), (None,) if self.for_streams else (None, "variance")
         rules = rules_alone(towards)
@@ -322,7 +322,6 @@ class Segmenter(AgreementSegmenter):
             fitted.row_names_ = RowNames.of_classes(*known, numbered, self.names)
         fitted.divides_equal_ = any(map(divides_equal, given.labels))
         note_constant(fitted, varies)
-        fitted.seconds = self.seconds
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
         return self
 
