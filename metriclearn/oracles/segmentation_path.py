@@ -31,6 +31,9 @@ _KNOWN = KnownLoss()
 _STEP = 2.0  # in the logarithm of a penalty, until there are more and fewer changes
 _WIDEST = 25.0  # in the logarithm: below, rounding errors cause the changes
 _CLOSE = 1.005  # the search ends at this ratio of two penalties
+# A search that is not exact: where sequences have more segments, neighboring penalties have at most
+# the first ratio, and the second around the best penalty.
+_MANY, _APART, _NEAR = 256, 1.7, 1.01
 
 
 def _list_of(kinds: tuple[type, ...], words: str) -> Needs:
@@ -241,12 +244,15 @@ class _Hull:
     problem : PenalizedSegmentation
     vertices : list of Vertex
         From few segments to many.
+    apart : float
+        Vertices whose penalties differ by no more than this ratio need not be told apart.
     edges : set of (int, int)
         Numbers of segments of neighboring vertices that have no vertex between them.
     """
 
     problem: PenalizedSegmentation
     vertices: list[Vertex]
+    apart: float = 1.0
     edges: set[tuple[int, int]] = field(default_factory=set)
 
     @property
@@ -255,10 +261,22 @@ class _Hull:
         return np.array([len(one.ends) for one in self.vertices])
 
     @property
-    def is_open(self) -> NDArray[np.bool_]:
-        """Whether there may be vertices between neighboring vertices, (m − 1,)."""
+    def slopes(self) -> NDArray[np.float64]:
+        """The penalties at which neighboring vertices have the same value, (m − 1,)."""
+        return np.diff([one.value for one in self.vertices]) / np.diff(self.counts)
+
+    def is_open(self, apart: float | None = None) -> NDArray[np.bool_]:
+        """Tell where there may be vertices between neighboring vertices, (m − 1,).
+
+        The hull is concave, so the penalties of such vertices lie between the neighboring slopes.
+        """
+        ratio = self.apart if apart is None else apart
         pairs = pairwise(self.counts.tolist())
-        return np.array([b - a > 1 and (a, b) not in self.edges for a, b in pairs], dtype=bool)
+        possible = np.array([b - a > 1 and (a, b) not in self.edges for a, b in pairs], dtype=bool)
+        if ratio > 1.0:
+            slopes = np.concatenate([[np.inf], self.slopes, [0.0]])
+            possible &= slopes[:-2] > ratio * slopes[2:]
+        return possible
 
     def refine(self, most: int) -> None:
         """Find all vertices, but none between two that both have at least ``most`` segments."""
@@ -267,7 +285,11 @@ class _Hull:
             left, right = (len(one.ends) for one in self.vertices[j : j + 2])
             if right <= left:  # a single segmentation is possible
                 self.vertices.pop(j + 1)
-            elif right - left == 1 or left >= most or not self.split(j):
+                continue
+            may_split = (
+                right - left > 1 and left < most and (self.apart == 1.0 or self.is_open()[j])
+            )
+            if not may_split or not self.split(j):
                 j += 1
 
     def split(self, j: int) -> bool:
@@ -280,28 +302,27 @@ class _Hull:
             self.vertices.insert(j + 1, middle)
         return middle is not None
 
-    def look_around(self, j: int) -> None:
-        """Look for a vertex on either side of the vertex j."""
-        is_open = self.is_open
-        if j < len(is_open) and is_open[j]:
-            self.split(j)
-        if j and is_open[j - 1]:
-            self.split(j - 1)
+    def look_around(self, j: int, apart: float | None = None) -> bool:
+        """Look for a vertex on either side of the vertex j. Tells whether it has looked."""
+        is_open = self.is_open(apart)
+        sides = [k for k in (j, j - 1) if 0 <= k < len(is_open) and is_open[k]]
+        for k in sides:
+            self.split(k)
+        return bool(sides)
 
     def path(
         self, total: float = 0.0, penalty_range: tuple[float, float] = (0.0, np.inf)
     ) -> SegmentationPath:
         """Return the path of the known vertices, see :func:`path_between`."""
         values, ends = zip(*self.vertices)
-        counts = self.counts
         # At the slope of an edge of the hull both its vertices have the same value. Above this
         # penalty the one with fewer segments is optimal, and below it the one with more.
-        slopes = np.diff(values) / np.diff(counts)
+        slopes = self.slopes
         penalties = np.column_stack(
             [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
         )
         penalties = np.clip(penalties, *penalty_range)
-        return SegmentationPath([*ends], counts, total - np.array(values), penalties)
+        return SegmentationPath([*ends], self.counts, total - np.array(values), penalties)
 
 
 def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
@@ -391,11 +412,21 @@ def best_penalty(
 class PenaltySearch:
     """Searches for penalties of labeled sequences that share the paths of these sequences.
 
-    Parameters are those of :func:`best_penalty`.
+    Parameters are those of :func:`best_penalty`, and ``exact``. If labels have nothing to do with
+    the rows, all penalties have about the same loss, and the search would need all segmentations.
+    Their number grows with the length of a sequence. If ``exact`` is false, the search skips some
+    in sequences with more than 256 segments or with partial labels: between two segmentations there
+    may be others as long as their penalties are within a factor of 1.7, or of 1.01 around the best
+    penalty.
     """
 
     def __init__(
-        self, forms: Sequence[Any], truths: Sequence[Any], min_size: int, loss: Loss = _KNOWN
+        self,
+        forms: Sequence[Any],
+        truths: Sequence[Any],
+        min_size: int,
+        loss: Loss = _KNOWN,
+        exact: bool = True,
     ) -> None:
         problems = [PenalizedSegmentation(form, min_size) for form in forms]
         possible = np.array([form.n_samples // min_size for form in forms])
@@ -406,11 +437,12 @@ class PenaltySearch:
         self._bounded = isinstance(loss, KnownLoss) or (
             complete and isinstance(loss, FrobeniusLoss)
         )
-        self._hulls = [_Hull(problem, list(problem.extremes)) for problem in problems]
-        mosts = np.minimum(possible, 4 * likely + 10).tolist()
-        for hull, most, one in zip(self._hulls, mosts, labels):
-            is_whole = isinstance(one, Partition) or one.is_whole
-            hull.refine(0 if is_whole and self._bounded else most)
+        whole = np.array([isinstance(one, Partition) or one.is_whole for one in labels])
+        apart = np.where((whole & (likely <= _MANY)) | exact, 1.0, _APART).tolist()
+        self._hulls = [_Hull(one, list(one.extremes), r) for one, r in zip(problems, apart)]
+        mosts = np.minimum(possible, np.where(whole & self._bounded, 0, 4 * likely + 10))
+        for hull, most in zip(self._hulls, mosts.tolist()):
+            hull.refine(most)
         self._tasks: list[Any] = [(*one, {}, loss) for one in zip(self._hulls, parts, truths)]
         self._rows = [_losses(*task) for task in self._tasks]
 
@@ -442,13 +474,19 @@ class PenaltySearch:
             is_open = np.any([one[at] for one, at in zip(unsure, places)], axis=0)
             mean[is_open & (not self._bounded)] = np.inf
             least = np.min(mean[~is_open], initial=np.inf)
-            if not self._bounded or not is_open[mean <= least + 1e-12].any():
+            if not self._bounded:
                 break
-            j = int(np.argmin(np.where(is_open, mean, np.inf)))
-            for i, (at, open_) in enumerate(zip(places, unsure)):
-                if open_[at[j]]:
-                    self._hulls[i].look_around(int(at[j]))
-                    self._rows[i] = _losses(*self._tasks[i])
+            certain = not is_open[mean <= least + 1e-12].any()
+            j = int(np.argmin(mean if certain else np.where(is_open, mean, np.inf)))
+            looked = [
+                (hull.apart > 1.0 or not certain)
+                and hull.look_around(int(at[j]), _NEAR if certain else None)
+                for hull, at in zip(self._hulls, places)
+            ]
+            for i in np.flatnonzero(looked):
+                self._rows[i] = _losses(*self._tasks[i])
+            if not any(looked):
+                break
         logs = np.log(penalties)
         first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
         return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))
@@ -469,7 +507,7 @@ def _losses(
             surplus = int(np.count_nonzero(part.known[ends[:-1]])) - part.fewest
             found[len(ends)] = loss(Partition(ends=ends), truth), surplus
     losses, surplus = np.array([found[count] for count in path.n_segments.tolist()]).T
-    right = np.append(hull.is_open, False)
+    right = np.append(hull.is_open(), False)
     left = np.roll(right, 1)
     least = np.where(left, np.roll(surplus, 1), surplus)
     most = np.where(right, np.roll(surplus, -1), surplus)

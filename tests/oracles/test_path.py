@@ -162,6 +162,26 @@ def test_one_search_serves_several_units() -> None:
     )
 
 
+@pytest.mark.parametrize("informative", [True, False])
+def test_a_search_that_skips_segmentations_finds_nearly_the_best_penalty(informative) -> None:
+    """It skips some of the many segments, or of partial labels; few segments are searched whole."""
+    rng = np.random.default_rng(0)
+    ends = [np.append(np.sort(rng.choice(np.arange(1, 1600), 299, replace=False)), 1600)] * 2
+    truths = [Partition(ends=one) for one in ends]
+    steps = [np.repeat(3.0 * rng.normal(size=300), truth.sizes) for truth in truths]
+    forms = [LowRankForm((informative * x + rng.normal(size=1600))[:, None]) for x in steps]
+    partial = [
+        PartialPartition(1600, np.where(np.arange(1600) < 200, t.labels, -1)) for t in truths
+    ]
+    for labels in (truths, partial):
+        penalty, loss = PenaltySearch(forms, labels, 1, exact=False).best()
+        found = [ChangePoints()(form.shifted(-penalty)) for form in forms]
+        assert loss == pytest.approx(np.mean(list(map(KnownLoss(), found, labels))), abs=1e-12)
+        assert loss <= 1.01 * best_penalty(forms, labels)[1]
+    few = [Partition.from_change_points([*range(100, 1600, 100), 1600])] * 2
+    assert PenaltySearch(forms, few, 1, exact=False).best() == best_penalty(forms, few)
+
+
 def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
     """Noise whose path is cut at a high penalty, of little weight, with clear steps."""
     random = np.random.default_rng(0)

@@ -23,7 +23,7 @@ from metriclearn.oracles.change_points import (
     ConstrainedChangePoints,
     segmentation_oracle,
 )
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.segmentation_path import PenaltySearch, best_penalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, cumulative_sums
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
@@ -267,7 +267,7 @@ class Segmentations(Task):
         """
         truths = training.truths
         forms = [LowRankForm(cumulative=cumulative_sums(a, first)) for a in training.data.arrays]
-        penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
+        penalty, _ = PenaltySearch(forms, truths, self.min_size, exact=False).best()
         oracle = ConstrainedChangePoints(self.min_size)
         pairs = zip(forms, truths)
         return [oracle(form.shifted(-penalty), None, truth) for form, truth in pairs]

@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -90,25 +91,29 @@ def answers_of(
     # A given number cannot rest on names alone, if other scores have a metric.
     alone = [getattr(score, "is_of_names_alone", False) for score in scores]
     seen = {} if seen is None else seen
-    readings, forms, answers = {}, {}, []
+    answers: list[Any] = [None] * len(scores)
+    # Fit by fit, so that only one reading is in memory.
+    order = sorted(range(len(scores)), key=fits.__getitem__)
     # A warning about segments of a few samples is not needed for a single member.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
-        for score, fit in zip(scores, fits):
-            if not isinstance(score, SegmentScore) or leaves_out(score.view):
-                found = score.segment(X, count)
-            else:
-                if fit not in readings:
-                    readings[fit] = score.read(X, seen)
-                if (fit, score.unit) not in forms:
-                    forms[fit, score.unit] = score.form_of(readings[fit])
-                wanted = None if score.is_of_names_alone and not all(alone) else count
-                found = score.best(forms[fit, score.unit], wanted)
-            if isinstance(found, NamedPartition) and classes is not None:
-                codes = np.searchsorted(classes, score.classes)
-                found = NamedPartition(found.change_points, codes[found.names])
-            elif type(found) is not Partition:
-                found = Partition(ends=found.change_points)
-            answers.append(found)
+        for _, group in groupby(order, key=fits.__getitem__):
+            reading, forms = None, {}
+            for j in group:
+                score = scores[j]
+                if not isinstance(score, SegmentScore) or leaves_out(score.view):
+                    found = score.segment(X, count)
+                else:
+                    reading = score.read(X, seen) if reading is None else reading
+                    if score.unit not in forms:
+                        forms[score.unit] = score.form_of(reading)
+                    wanted = None if score.is_of_names_alone and not all(alone) else count
+                    found = score.best(forms[score.unit], wanted)
+                if isinstance(found, NamedPartition) and classes is not None:
+                    codes = np.searchsorted(classes, score.classes)
+                    found = NamedPartition(found.change_points, codes[found.names])
+                elif type(found) is not Partition:
+                    found = Partition(ends=found.change_points)
+                answers[j] = found
     return answers
 
 

@@ -159,7 +159,7 @@ class Penalties:
     def tuned(self) -> dict[str | None, float]:
         """The penalty of the least mean loss."""
         forms, truths = self.posed()
-        search = PenaltySearch(forms, truths, self.min_size)
+        search = PenaltySearch(forms, truths, self.min_size, exact=False)
         return {unit: search.best(units=penalty_units(forms, unit))[0] for unit in self.units}
 
     @cached_property

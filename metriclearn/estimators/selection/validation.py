@@ -15,7 +15,7 @@ from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.parts import Parts
 from metriclearn.indices import precision_recall
 from metriclearn.oracles.change_points import ChangePoints
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.segmentation_path import PenaltySearch
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
@@ -167,7 +167,7 @@ def _plain_losses(
     for rest, held in zip(parts, parts.left_out):
         known = [truths[i] for i in rest]
         cuts = EqualCuts().fit([arrays[i] for i in rest], known)
-        penalty, _ = best_penalty([forms[i] for i in rest], known)
+        penalty, _ = PenaltySearch([forms[i] for i in rest], known, 1, exact=False).best()
         for i in held:
             cut.append(loss(cuts.segmented(cuts.read_data(arrays[i]))[0], truths[i]))
             straight.append(loss(ChangePoints()(forms[i].shifted(-penalty)), truths[i]))
