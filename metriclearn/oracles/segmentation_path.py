@@ -476,6 +476,7 @@ class PenaltySearch:
             least = np.min(mean[~is_open], initial=np.inf)
             if not self._bounded:
                 break
+            # Once no lower bound is below the least loss, look for skipped vertices around it.
             certain = not is_open[mean <= least + 1e-12].any()
             j = int(np.argmin(mean if certain else np.where(is_open, mean, np.inf)))
             looked = [
