@@ -108,9 +108,14 @@ def renewed(
     units, earlier = units_of(new), units_of(before)
     if all(earlier.get(table, names) == names for table, names in units.items()):
         rows += [row for row in before["rows"] if row["table"] not in units]
-    used = {(row["table"], row["measure"]) for row in rows}
-    tables = {(one["name"], one["measure"]): one for one in [*before["tables"], *new["tables"]]}
-    shown = [one for key, one in tables.items() if key in used]
+    used = {(row["table"], row["measure"], row["column"]) for row in rows}
+    tables: dict[Any, Any] = {}
+    for one in [*before["tables"], *new["tables"]]:
+        key = one["name"], one["measure"]
+        columns = dict.fromkeys([*tables.get(key, {"columns": ()})["columns"], *one["columns"]])
+        there = [column for column in columns if (*key, column) in used]
+        tables[key] = {**one, "columns": there}
+    shown = [one for one in tables.values() if one["columns"]]
     order = [one["name"] for one in shown]
     rows.sort(key=lambda row: order.index(row["table"]))
     return {**new, "tables": shown, "rows": rows}

@@ -364,12 +364,16 @@ def test_measured_rows_are_those_of_the_files(name: str) -> None:
 
 
 def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:
-    def result(*rows: tuple[str, str, list[str]]) -> dict[str, Any]:
+    def result(*rows: tuple[str, str, list[str]], columns: tuple[str, ...] = ("1",)) -> Any:
+        same = {"measure": "partition_loss"}
         found = [
-            {"table": table, "method": method, "measure": "partition_loss", "units": units}
+            {"table": table, "method": method, "units": units, "column": column, **same}
             for table, method, units in rows
+            for column in columns
         ]
-        tables = [{"name": name, "measure": "partition_loss"} for name in {row[0] for row in rows}]
+        tables = [
+            {"name": name, "columns": [*columns], **same} for name in {row[0] for row in rows}
+        ]
         return {"rows": found, "tables": tables}
 
     def pairs(results: dict[str, Any]) -> set[tuple[str, str]]:
@@ -382,6 +386,9 @@ def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:
     assert pairs(renewed(before, another, ["old"])) == {*pairs(before), ("c", "fitted")}
     changed = result(("a", "fitted", ["4"]))
     assert pairs(renewed(before, changed, ["old"])) == {("a", "fitted")}
+    wide = result(("a", "old", ["1"]), columns=("1", "2"))  # a new row may lack a column
+    assert renewed(wide, new, ["old"])["tables"][0]["columns"] == ["1", "2"]
+    assert renewed(wide, new, [])["tables"][0]["columns"] == ["1"]
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
