@@ -21,6 +21,7 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.sequence_folders import new_folder, sequence_files
 from metriclearn.running.atomic import read_npz, reading
 from metriclearn.running.extras import optional
+from metriclearn.running.parameters import check_each
 
 
 class LazyArrays(Sequence[NDArray]):
@@ -228,11 +229,7 @@ def pack_sequences(
     SequenceFolder : reads a folder with one file per sequence.
     """
     folder = new_folder("pack_sequences", path)
-    if not 0 < len(sequences) == len(labels):
-        raise ValueError(
-            f"pack_sequences needs labels for every sequence, got {len(sequences)} sequences and "
-            f"{len(labels)} label arrays."
-        )
+    check_each("pack_sequences", "label array", len(labels), "sequences", len(sequences))
     every_label = [np.asarray(labels[i]) for i in range(len(labels))]
     ends = np.cumsum([len(one) for one in every_label])
     first = np.asarray(sequences[0])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.regions import Pieces
-from metriclearn.running.parameters import OneOf, Whole, real_array, shown
+from metriclearn.running.parameters import OneOf, Whole, check_each, real_array, shown
 
 _SIZE = Whole(1)
 _SAMPLES = OneOf(None, Whole(1, 2**63 - 1))
@@ -213,10 +213,7 @@ class Partition:
         """
         from scipy.sparse import csr_array
 
-        if len(X) != self.n_samples:
-            raise ValueError(
-                f"Partition needs one row for each of its {self.n_samples} samples, got {len(X)}."
-            )
+        check_each("Partition", "row", len(X), "samples", self.n_samples)
         if self.ends is not None:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
         rows = np.asarray(X).reshape(len(X), -1)
@@ -258,11 +255,7 @@ class Partition:
         ValueError
             If the two partitions do not have the same number of samples.
         """
-        if self.n_samples != other.n_samples:
-            raise ValueError(
-                "Partition needs two partitions of the same samples, got "
-                f"{self.n_samples} and {other.n_samples} samples."
-            )
+        check_each("Partition", "label", other.n_samples, "samples", self.n_samples)
         if self.ends is not None and other.ends is not None:
             # Merge the sorted ends. Each piece between neighbors lies in one cell (k, l), where k
             # and l count how many ends of either partition come before the end of the piece.

@@ -177,6 +177,23 @@ def _at_fault(table: Any) -> str:
     return f"in {', '.join(faulty[:5])} " if faulty else ""
 
 
+def check_each(who: str, name: str, count: int, items: str, n: int) -> None:
+    """Raise ValueError unless there is one ``name`` for each of the n ``items``."""
+    if count != n:
+        raise ValueError(f"{who} needs one {name} for each of the {n} {items}, got {count}.")
+
+
+def check_weights(who: str, name: str, values: Any, items: str, n: int) -> NDArray[np.float64]:
+    """Return n nonnegative numbers, not all zero, as an array, or raise ValueError."""
+    weights = real_array(who, name, values, 1)
+    check_each(who, name, len(weights), items, n)
+    if np.any(weights < 0) or not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            f"{who} needs {name} of at least 0, not all zero, got {shown(weights.tolist())}."
+        )
+    return weights
+
+
 def dimensions(item: Any) -> int | None:
     """Return the number of dimensions of an array, or None if the object is not an array."""
     try:

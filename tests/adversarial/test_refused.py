@@ -23,7 +23,7 @@ LABELS: list[tuple[Any, Any, str]] = [
     (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), [1, 2], "NaN"),
     (np.array([complex("nan"), 1]), [1, 2], "NaN"),
     (np.ma.array([1, 2], mask=[0, 1]), [1, 2], "mask"),
-    (P9, P10, "9 and 10 samples"),
+    (P9, P10, "of the 9 samples, got 10"),
 ]
 TABLES: list[tuple[Any, str]] = [
     ([1, 2], "dimension"),
@@ -35,16 +35,16 @@ TABLES: list[tuple[Any, str]] = [
 ]
 CHANGE_POINTS: list[tuple[Any, Any, int | None, str]] = [
     ([3, 3], [5], 10, "3 twice"),
-    ([3, 10], [5, 11], None, "10 and 11"),
+    ([3, 10], [5, 11], None, "10 and 11|10 samples, got 11"),
     (["a"], [5], 10, "real numbers"),
     ([[3]], [5], 10, "flat"),
     ([True], [5], 10, "integer"),
     (np.array([2**63], dtype=np.uint64), [5], None, "from 1"),
-    (P9, [5], 10, "9 and 10"),
+    (P9, [5], 10, "9 and 10|9 samples, got 10"),
 ]
 POINTS: list[tuple[Any, Any, Any, str]] = [
     ([[0.0], [1.0]], [1, 1], None, "two clusters"),
-    ([[0.0], [1.0]], [0, 1, 2], None, "3 labels for 2"),
+    ([[0.0], [1.0]], [0, 1, 2], None, "of the 2 points, got 3"),
     ([0.0, 1.0], [0, 1], None, "1 dimension"),
     ([[0.0], [INF]], [0, 1], None, "got inf"),
     (np.eye(3), [0, 1, 1], -np.eye(3), "metric"),
@@ -150,7 +150,7 @@ PICTURES: Rows = [
     (lambda: plots.plot_embeddings({"x": np.ones((6, 2))}, [0] * 5), r"shape \(5, 2\) for 'x'"),
     (lambda: plots.plot_image_segmentations([EMPTY], {"people": [EMPTY[:, :3, 0]]}), "'people'"),
     (lambda: plots.plot_weights([1, INF]), "got inf at row 1 of weights"),
-    (lambda: plots.plot_weights([1.0], ["a", "b"]), "1 features, got 2 feature_names"),
+    (lambda: plots.plot_weights([1.0], ["a", "b"]), "one name for each of the 1 features, got 2"),
     (lambda: plots.plot_weights([1.0], ["a"], highlight=["z"]), r"got \['z'\]"),
     (lambda: plots.plot_weights([1.0], top=0), "top of at least 1"),
     (lambda: plots.plot_metric_matrix(np.ones((2, 3))), "symmetric square matrix"),
@@ -182,8 +182,8 @@ def assign(x: Any, counts: Any, means: Any) -> Any:
 
 CLUSTERERS: Rows = [
     (lambda: clusterers.DPMeans().fit(FAR), "rescale X"),
-    (lambda: clusterers.DPMeans().fit(PAIR, sample_weight=[1, 0]), "above zero for each of the 2"),
-    (lambda: COST(PAIR, [0, 0, 1], 1.0), "3 labels for 2 rows"),
+    (lambda: clusterers.DPMeans().fit(PAIR, sample_weight=[1, 0]), "above zero, got 0"),
+    (lambda: COST(PAIR, [0, 0, 1], 1.0), "of the 2 rows of X, got 3"),
     (lambda: COST(PAIR, [0, 1], -1.0), "a penalty of at least 0, got -1"),
     (lambda: ACCUMULATION(min_clusters=5, max_clusters=4).fit(PAIR), "got 5 and 4"),
     (lambda: ACCUMULATE([[0, 1]], 1.5), "threshold=None or a number between 0 and 1, got 1"),

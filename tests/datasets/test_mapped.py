@@ -128,8 +128,7 @@ def test_packing_checks_shapes(tmp_path: Path) -> None:
     X, y = [np.zeros((4, 2)), np.zeros((3, 2))], [np.arange(4), np.arange(3)]
     for place, (rows, labels, sentence) in enumerate(
         [
-            (X[:1], y, "labels for every sequence, got 1 sequences and 2"),
-            ([], [], "labels for every sequence, got 0 sequences and 0"),
+            (X[:1], y, "one label array for each of the 1 sequences, got 2"),
             (X, [y[0], y[0]], r"needs shape \(4, 2\), .* got \(3, 2\) in sequence 1"),
         ]
     ):

@@ -13,7 +13,7 @@ from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import Items, LabeledSequences, of_parts
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Real, Whole, needs, real_array
+from metriclearn.running.parameters import Real, Whole, check_each, needs, real_array
 
 _FEWEST = 3  # least number of segments of a document
 _BLOCK = 3  # sentences
@@ -179,11 +179,7 @@ class PenaltyTargets(Items):
             If there is not one finite number for every sequence.
         """
         logs = real_array("PenaltyTargets", "log_penalties", np.reshape(log_penalties, (1, -1)))[0]
-        if len(logs) != len(self):
-            raise ValueError(
-                f"PenaltyTargets needs one log penalty for each of {len(self)} sequences, got "
-                f"{len(logs)}."
-            )
+        check_each("PenaltyTargets", "log penalty", len(logs), "sequences", len(self))
         places = [np.searchsorted(s, z, "right") - 1 for s, z in zip(self.starts, logs)]
         return np.array([errors[max(i, 0)] for errors, i in zip(self.errors, places)])
 
