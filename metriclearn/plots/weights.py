@@ -20,6 +20,7 @@ from metriclearn.running.parameters import (
     Whole,
     needs,
     real_array,
+    symmetric,
 )
 
 _MOST_NAMES = 30
@@ -170,15 +171,9 @@ def plot_metric_matrix(
     """
     if hasattr(B, "get_mahalanobis_matrix"):
         B, feature_names = _learned(B, feature_names)
-    matrix = real_array("plot_metric_matrix", "a matrix B", B, 2)
-    rows, columns = matrix.shape
+    matrix = symmetric("plot_metric_matrix", "a matrix B", B)
     scale = float(np.abs(matrix).max())
-    if rows != columns or not np.allclose(matrix, matrix.T, atol=1e-6 * scale):
-        raise ValueError(
-            f"plot_metric_matrix needs a symmetric square matrix, got shape {matrix.shape}; "
-            "pass B or (B + B.T) / 2."
-        )
-    names = draw.named("plot_metric_matrix", feature_names, rows)
+    names = draw.named("plot_metric_matrix", feature_names, len(matrix))
     eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
     ax = draw.canvas(ax, (9.0, 4.3), _spectrum_message(eigenvalues), title)
     stacked = draw.width_of(ax) < 5

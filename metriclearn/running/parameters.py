@@ -177,6 +177,18 @@ def _at_fault(table: Any) -> str:
     return f"in {', '.join(faulty[:5])} " if faulty else ""
 
 
+def symmetric(who: str, what: str, values: Any, ndim: int = 2) -> NDArray:
+    """Convert the input to one symmetric matrix, or a stack of them, as :func:`real_array` does."""
+    array = real_array(who, what, values, ndim)
+    flipped, tolerance = array.swapaxes(-1, -2), 1e-8 * max(1.0, float(np.abs(array).max()))
+    if array.shape != flipped.shape or np.abs(array - flipped).max() > tolerance:
+        raise ValueError(
+            f"{who} needs a symmetric square matrix A in {what}, got another one of shape "
+            f"{array.shape}; pass (A + A.T) / 2."
+        )
+    return array
+
+
 def check_each(who: str, name: str, count: int, items: str, n: int) -> None:
     """Raise ValueError unless there is one ``name`` for each of the n ``items``."""
     if count != n:

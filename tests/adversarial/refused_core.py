@@ -159,10 +159,10 @@ SCATTERED = CLUSTERS([0, 1, 0, 2, 1, 0])
 FINITE = "DenseForm needs finite numbers, got (NaN|inf) at row 0, feature [01] of matrix"
 ONES = LowRankForm(np.ones((10, 1)))
 FORMS: Rows = [
-    (partial(DenseForm, np.zeros((2, 3))), r"a square matrix, got shape \(2, 3\)"),
+    (partial(DenseForm, np.zeros((2, 3))), r"square matrix .* of shape \(2, 3\)"),
     (partial(DenseForm, np.zeros(4)), r"got 1 dimension\(s\) in matrix"),
     (partial(DenseForm, np.zeros((0, 0))), r"found array with 0 sample\(s\) .* in matrix"),
-    (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
+    (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), "DenseForm needs a symmetric .*; pass"),
     (partial(DenseForm, [[1.0, NAN], [NAN, 1.0]]), FINITE),
     (partial(DenseForm, [[INF, 0.0], [0.0, 1.0]]), FINITE),
     *(
