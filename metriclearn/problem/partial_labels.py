@@ -174,19 +174,6 @@ class PartialPartition:
         same_samples = partition.n_samples == self.n_samples
         return same_samples and all(region.allows(ends) for region in self.constraints)
 
-    def allows_clusters(self, partition: Partition) -> bool:
-        """Return whether a clustering agrees with the labels and the spans.
-
-        Samples with equal labels, and the samples of a span, must be in one cluster. Samples with
-        different labels must be in different clusters.
-        """
-        if partition.n_samples != self.n_samples:
-            return False
-        clusters, known = partition.labels, self.labels >= 0
-        together = all(len(set(clusters[start:stop])) == 1 for start, stop in self.same)
-        pairs = set(zip(self.labels[known].tolist(), clusters[known].tolist()))
-        return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
-
     def label_errors(self, partition: Partition) -> tuple[int, int]:
         """Count the false positives and the false negatives of a segmentation on ``regions``.
 

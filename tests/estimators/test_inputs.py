@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse
 
 import metriclearn as ml
+from experiments.rivals.similarities import EuclideanSimilarity
 from metriclearn import baselines
-from metriclearn.baselines.similarities import EuclideanSimilarity
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings, read_weights
 from metriclearn.running.callbacks import Callback
