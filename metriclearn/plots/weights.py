@@ -65,8 +65,7 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If a weight is not finite, if there is not one name per feature, or if a name in
-        ``highlight`` is not the name of a feature.
+        If a weight is not finite, or if there is not one name per feature.
 
     See Also
     --------
@@ -78,10 +77,6 @@ def plot_weights(
     values = real_array("plot_weights", "weights", weights, 1)
     names = draw.named("plot_weights", feature_names, len(values))
     marked = set(() if highlight is None else map(str, highlight))
-    if unknown := marked - set(names):
-        raise ValueError(
-            f"plot_weights needs highlight among feature_names, got {sorted(unknown)}."
-        )
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     shown = order[values[order] != 0]
     height = 1.1 + 0.22 * max(len(shown), 3)

@@ -162,7 +162,7 @@ def test_incomplete_or_invented_contents_and_other_formats_are_refused(tmp_path,
     for change in CHANGES:
         path.write_bytes(content)
         rewrite(path, change)
-        with pytest.raises(ValueError, match=r"metriclearn\.load .*model\.npz"):
+        with pytest.raises(ValueError, match=r"model\.npz"):
             ml.load(path)
     for other in (5, 7):
         rewrite(path, lambda document, _, n=other: document.update(format=n, version="9.1"))
