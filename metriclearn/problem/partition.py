@@ -398,8 +398,7 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     given: list[Any] = list(labels)
     items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
     types = set(map(type, items))
-    # NumPy drops a NUL at the end of a text.
-    if types in ({int}, {float}, {bool}) or (types == {str} and "\0" not in "".join(items)):
+    if types in ({int}, {float}, {bool}, {str}):
         values = np.asarray(items)
         if values.dtype.kind == np.dtype(type(items[0])).kind:
             return values
@@ -423,7 +422,7 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
     if values.ndim == 1 and values.dtype != object:
         missing = bool(np.any(values != values))
     else:
-        items, missing, ending = values, False, ("\0", b"\0")
+        items, missing = values, False
         values = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             if not isinstance(item, Hashable):
@@ -432,11 +431,6 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
                     "pass a one-dimensional sequence."
                 )
             missing = missing or _is_missing(item)
-            if isinstance(item, (str, bytes)) and item[-1:] in ending:
-                raise ValueError(
-                    "Partition needs labels that do not end in a NUL, which arrays of NumPy drop, "
-                    f"got {shown(item)}; remove the NUL."
-                )
             values[i] = item.item() if isinstance(item, np.generic) else item
     if missing:
         raise ValueError(

@@ -55,8 +55,6 @@ def each(reads: list[Callable[..., Any]], *arguments: Any, sentence: str) -> Row
 
 
 MISSING = "needs labels without None or NaN; label every sample"
-NUL = r"do not end in a NUL, .* remove the NUL"
-NULS = [["a", "a\0"], np.array(["a", "a\0"], dtype=object), [b"a", b"a\0"], ["a\0", 1]]
 THREE, FOUR = ENDS([3]), ENDS([4])
 OTHER_ROWS = [np.zeros((n, 1)) for n in (2, 4)]
 STATE = "the search for segmentations would need a state"
@@ -83,8 +81,6 @@ PARTITIONS: Rows = [
         ]
         for row in each([RUNS, CLUSTERS], labels, sentence=sentence)
     ),
-    *(row for y in NULS for row in each([RUNS, CLUSTERS], y, sentence=NUL)),
-    *((partial(PartialPartition, 2, y), NUL) for y in NULS),
     (partial(THREE.inner, FOUR), "one label for each of the 3 samples, got 4"),
     *(
         row
