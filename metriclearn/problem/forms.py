@@ -107,11 +107,6 @@ class LowRankForm:
         subspace: Subspace | None = None,
         components: NDArray | None = None,
     ) -> None:
-        if truth is None and weight:
-            raise ValueError(
-                f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
-                "truth; pass both or neither."
-            )
         self.truth, self.weight = truth, weight
         self.shift = shift
         self.subspace, self.components = subspace, components

@@ -18,7 +18,7 @@ from metriclearn.problem.forms import Form, LowRankForm
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import check_each
+from metriclearn.running.parameters import check_each, real_array
 
 
 class Loss(Protocol):
@@ -221,15 +221,10 @@ class ChargedForm:
         self.cumulative = form.cumulative
         self.penalties = penalties
         if penalties is not None:
-            self.penalties = np.array(penalties, dtype=np.float64)
+            self.penalties = real_array("ChargedForm", "penalties", penalties, 1).copy()
             positions = self.n_samples + 1
             check_each("ChargedForm", "penalty", len(self.penalties), "positions", positions)
             self.penalties[[0, -1]] = 0.0
-            if not np.all(np.abs(self.penalties) <= 1e280):
-                raise ValueError(
-                    "ChargedForm needs finite penalties from -1e280 to 1e280; change the unit, or "
-                    "remove NaN and infinity."
-                )
 
     def at(self, partition: Partition) -> float:
         """Return the value of a segmentation."""

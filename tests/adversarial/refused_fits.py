@@ -278,7 +278,10 @@ PENALTIES: Rows = [
             (ml.FeaturePenalty((lambda x: x,)), r"row for every position 0 … T, got \(120, 6\)"),
             (ml.FeaturePenalty((lambda x: [NAN],)), "finite numbers"),
             (ml.FeaturePenalty((flags,), nonnegative=(True, True)), "one nonnegative for each"),
-            (ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)), "the same features"),
+            (
+                ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)),
+                "one value for each of the",
+            ),
         ]
     ),
     (METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()), "ChangePoints"),

@@ -181,7 +181,6 @@ CLUSTERERS: Rows = [
     (lambda: clusterers.DPMeans().fit(PAIR, sample_weight=[1, 0]), "above zero, got 0"),
     (lambda: COST(PAIR, [0, 0, 1], 1.0), "of the 2 rows of X, got 3"),
     (lambda: COST(PAIR, [0, 1], -1.0), "a penalty of at least 0, got -1"),
-    (lambda: ACCUMULATION(min_clusters=5, max_clusters=4).fit(PAIR), "got 5 and 4"),
     (lambda: ACCUMULATE([[0, 1]], 1.5), "threshold=None or a number between 0 and 1, got 1"),
     (lambda: ACCUMULATE([[None, 1]]), "without None"),
     *(
