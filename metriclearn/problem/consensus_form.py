@@ -23,7 +23,6 @@ from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import (
     Each,
-    Needs,
     Of,
     Real,
     check_each,
@@ -31,11 +30,7 @@ from metriclearn.running.parameters import (
     real_array,
 )
 
-_MEMBERS = Needs(
-    "a list of partitions as {name}",
-    Each(Of(Partition, "Partition"), "").accepts,
-    "; make some by Partition.from_labels or Partition.from_change_points",
-)
+_MEMBERS = Each(Of(Partition, "Partition"), "a list of partitions as {name}", least=1)
 
 
 class ConsensusForm:
@@ -87,12 +82,9 @@ class ConsensusForm:
     ) -> None:
         _MEMBERS.check("ConsensusForm", "members", members)
         Real().check("ConsensusForm", "name_loss", name_loss)
-        lengths = {member.n_samples for member in members}
-        if len(lengths) != 1:
-            raise ValueError(
-                "ConsensusForm needs one or more partitions of the same samples, got "
-                f"{len(members)} of lengths {sorted(lengths)}; pass the answers for one data set."
-            )
+        self.n_samples = members[0].n_samples
+        for member in members:
+            check_each("ConsensusForm", "label", member.n_samples, "samples", self.n_samples)
         n = len(members)
         shares = np.ones(n)
         if weights is not None:
@@ -103,7 +95,6 @@ class ConsensusForm:
             self.name_weights = real_array("ConsensusForm", "name_weights", name_weights, 1)
             check_each("ConsensusForm", "name_weight", len(self.name_weights), "members", n)
         self.name_loss, self.shift = float(name_loss), 0.0
-        (self.n_samples,) = lengths
 
     @property
     def named(self) -> list[tuple[float, NamedPartition]]:

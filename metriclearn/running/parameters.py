@@ -416,7 +416,7 @@ class Each(Needs):
 SWITCH = OneOf(True, False)
 NAMED = Of("items", "a dictionary")
 TEXT = Of(str, '"a text"', optional=True)
-LIST = Needs("a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) >= 0)
+LIST = Needs("a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) > 0)
 OPTIONAL_LIST = Needs(
     "a list of {name} or None",
     lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),

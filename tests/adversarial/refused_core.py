@@ -175,8 +175,8 @@ FORMS: Rows = [
             (np.full(11, NAN), "needs finite numbers, got NaN at row 0 of penalties"),
         ]
     ),
-    (partial(ConsensusForm, []), "needs one or more partitions of the same samples, got 0"),
-    (partial(ConsensusForm, [THREE, FOUR]), r"lengths \[3, 4\]"),
+    (partial(ConsensusForm, []), r"a list of partitions as members, got \[\]"),
+    (partial(ConsensusForm, [THREE, FOUR]), "one label for each of the 3 samples, got 4"),
     (partial(ConsensusForm, [THREE], [-1.0]), "needs weights of at least 0"),
     (partial(ConsensusForm, [THREE], [0.0]), "not all zero"),
 ]

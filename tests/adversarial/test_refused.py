@@ -18,7 +18,7 @@ from tests.sentences import Rows, assert_refused, every_row
 NAN, INF = math.nan, math.inf
 P9, P10 = (Partition.from_change_points([n]) for n in (9, 10))
 LABELS: list[tuple[Any, Any, str]] = [
-    ([1, 2], [1, 2, 3], "2 and 3"),
+    ([1, 2], [1, 2, 3], "of the 2 true labels, got 3"),
     (None, [1], "contingency"),
     (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), [1, 2], "NaN"),
     (np.array([complex("nan"), 1]), [1, 2], "NaN"),
@@ -84,19 +84,19 @@ INDICES: Rows = [
     (lambda: indices.f_measure([5], [5], 10, margin=NAN), "margin"),
     (lambda: indices.covering({}, [5], 10), "annotator"),
     (lambda: indices.segmental_f1([0], [0], overlap=0), "overlap"),
-    (lambda: indices.edit_score([0, 1], [0]), "2 and 1"),
+    (lambda: indices.edit_score([0, 1], [0]), "of the 2 true labels, got 1"),
     (lambda: indices.hausdorff([5], [6], 12.5), "n_samples"),
     (lambda: indices.random_walk_index(np.ones((2, 2)), [0, 1], [0, 0], base=1), "base"),
     (lambda: indices.silhouette_score(np.eye(3) * 1e200, [0, 1, 1]), "squared distances"),
     (lambda: indices.edit_score(P9, P9, ignore_label=0), "samples or segments to ignore"),
-    (lambda: indices.weighted_adjusted_rand_score([0, 1], [0]), "2 and 1"),
+    (lambda: indices.weighted_adjusted_rand_score([0, 1], [0]), "of the 2 true labels, got 1"),
     (lambda: indices.weighted_adjusted_rand_score([0], [0], slope=-1), "slope"),
     (lambda: indices.compare([0], [0], field="dance"), 'field="speech", "music", "video" or'),
     (lambda: indices.compare([0], [0], field="video", rate=0), "rate"),
     (lambda: indices.compare([0], [0], field="music", rate=10), "two frames"),
     (lambda: indices.compare([0], [0], field="music", ignore_label=0), "every sample"),
     (lambda: indices.compare(contingency=[[1]], field="video"), "order of time"),
-    (lambda: indices.compare([0, 1], [0], field="video"), "2 and 1"),
+    (lambda: indices.compare([0, 1], [0], field="video"), "of the 2 true labels, got 1"),
     (lambda: indices.f_measure({1: [5], 2: [5, 11]}, [5, 10]), "5 and 10"),
     (lambda: indices.covering(["a", "a"], ["a", "b"]), "from_runs"),
     *(
@@ -113,8 +113,8 @@ INDICES: Rows = [
     (lambda: indices.dunn_score(np.eye(2), [0, 1], separation="median"), "separation"),
     (lambda: indices.dunn_score(np.eye(2), [0, 1], diameter="single"), "diameter"),
     *((lambda S=S: indices.random_walk_index(S, [0, 1], [0, 0]), text) for S, text in GRAPHS),
-    *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "2 and 1") for f in WALKS),
-    *((lambda f=f: f([1, 2], [1]), "2 and 1") for f in GAMMAS),
+    *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "of the 2 true labels, got 1") for f in WALKS),
+    *((lambda f=f: f([1, 2], [1]), "of the 2 true labels, got 1") for f in GAMMAS),
     *((lambda f=f: f([1, NAN], [1, 2]), "NaN") for f in GAMMAS),
     *((lambda f=f: f([1], [1], ties="half"), "ties") for f in GAMMAS),
     (lambda: indices.weighted_goodman_kruskal([1], [1], denominator="sum"), "denominator"),
@@ -128,7 +128,7 @@ INDICES: Rows = [
     (lambda: indices.mann_whitney_exact_p(0, 0, 3), "between 1 and"),
     (lambda: indices.mann_whitney_critical(3, 3, 1.5), "alpha"),
     (lambda: indices.stability_pairwise([[0, None], [None, 0]]), "share a point"),
-    (lambda: indices.stability_pairwise([[0, 1], [0]]), "same samples"),
+    (lambda: indices.stability_pairwise([[0, 1], [0]]), "of the 2 true labels, got 1"),
     (lambda: indices.adjusted(indices.rand_score, [0], [0], n_permutations=1), "n_permutations"),
     (lambda: indices.stability_summary([]), "minimum of 1"),
     (lambda: indices.stability(KMeans(2), np.eye(3), n_bootstrap=1), "n_bootstrap"),
@@ -184,7 +184,7 @@ CLUSTERERS: Rows = [
     (lambda: ACCUMULATE([[0, 1]], 1.5), "threshold=None or a number between 0 and 1, got 1"),
     (lambda: ACCUMULATE([[None, 1]]), "without None"),
     *(
-        (lambda read=read, runs=runs: read(runs), "labelings of the same samples")
+        (lambda read=read, runs=runs: read(runs), "a list of labelings|of the 2 samples, got 3")
         for read in (ACCUMULATE, clusterers.coassociation)
         for runs in ([], [[0, 1], [0, 1, 2]])
     ),
