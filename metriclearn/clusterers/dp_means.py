@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import OneOf, RandomState, Real, Whole, check_each, real_array
+from metriclearn.running.parameters import RandomState, Real, Whole, check_each, real_array
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
@@ -113,7 +113,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
 
     penalty: Annotated[float, Real(0.0, 1e250)] = 1.0
     _: KW_ONLY
-    order: Annotated[Order, OneOf("given", "random", "farthest-first")] = "given"
+    order: Order = "given"
     n_init: Annotated[int, Whole(1)] = 1
     max_iter: Annotated[int, Whole(1)] = 300
     random_state: RandomState = None

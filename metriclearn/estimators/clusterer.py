@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, NamedTuple, Self, cast
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -167,7 +167,7 @@ class Clusterer(ComponentParameters):
 
     members: Annotated[Mapping[str, Any] | None, _MEMBERS] = None
     _: KW_ONLY
-    combine: Annotated[str, OneOf("best", "consensus", "uniform")] = "best"
+    combine: Literal["best", "consensus", "uniform"] = "best"
     n_clusters: Annotated[str | None, OneOf("given", None)] = "given"
     n_folds: Annotated[int, Whole(2)] = 5
     n_jobs: Jobs = None

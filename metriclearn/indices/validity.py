@@ -246,9 +246,7 @@ def silhouette_samples(
     X: ArrayLike,
     labels: Labels,
     *,
-    kind: Annotated[
-        SilhouetteKind, OneOf("original", "simplified", "alternative", "hybrid")
-    ] = "original",
+    kind: SilhouetteKind = "original",
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:

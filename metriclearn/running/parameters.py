@@ -16,7 +16,7 @@ from inspect import get_annotations, getmro, signature, unwrap
 from math import isfinite
 from os import PathLike, fspath
 from reprlib import Repr
-from typing import Annotated, Any, NoReturn, TypeVar, cast
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -482,6 +482,8 @@ def _requirement(kind: Any, known: dict[str, Any]) -> Needs | None:
             return None
     if kind is bool:
         return SWITCH
+    if get_origin(kind) is Literal:
+        return OneOf(*get_args(kind))
     return next((one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Needs)), None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import PathLike, lay_out, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import OneOf, Whole, needs
+from metriclearn.running.parameters import Whole, needs
 
 _FILES = ("sequences_int16.npz", "segments.csv")
 _RATE, _BAND_EDGE = 50.0, 5.0  # Hz
@@ -56,9 +56,9 @@ def hapt(
     root: PathLike | None,
     *,
     window: Annotated[int, Whole(2)] = 25,
-    features: Annotated[str, OneOf("basic", "extended", "raw", "both")] = "basic",
-    unlabeled: Annotated[str, OneOf("drop", "keep", "unknown")] = "drop",
-    labels: Annotated[str, OneOf("segments", "activities")] = "segments",
+    features: Literal["basic", "extended", "raw", "both"] = "basic",
+    unlabeled: Literal["drop", "keep", "unknown"] = "drop",
+    labels: Literal["segments", "activities"] = "segments",
 ) -> LabeledSequences:
     """Read recordings, and cut them into windows with a row of features each; see load_dataset."""
     lay_out(name, root, _FILES, "RawData/labels.txt", _convert)

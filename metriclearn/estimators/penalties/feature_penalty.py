@@ -142,7 +142,7 @@ class FeaturePenalty(ComponentParameters):
         self.deviation_ = np.where(varies, deviation, np.inf)
         q = len(self.mean_)
         if np.size(self.nonnegative) > 1:
-            check_each("FeaturePenalty", "nonnegative", len(self.nonnegative), "features", q)
+            check_each("FeaturePenalty", "nonnegative", np.size(self.nonnegative), "features", q)
         # The solvers' weights are not negative. If v may be negative, a column comes with both
         # signs.
         free = ~np.broadcast_to(np.asarray(self.nonnegative, dtype=bool), q)
