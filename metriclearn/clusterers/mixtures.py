@@ -269,7 +269,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
 
     penalty: Annotated[float, Real(0.0, 1e250)] = 1.0
     _: KW_ONLY
-    variance: Annotated[float, Real(1e-100, 1e250)] = 0.2
+    variance: Annotated[float, Positive(1e250)] = 0.2
     prior_variance: Annotated[float, Real(0.0, 1e250)] = 1.0
     concentration: Annotated[float | None, OneOf(None, Positive())] = None
     n_sweeps: Annotated[int, Whole(1)] = 50
@@ -285,12 +285,20 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         """
         X = read_rows(self, X)
         center = X.mean(axis=0)
+        farthest = float(np.sum((X - center) ** 2, axis=1).max())
+        largest = max(self.prior_variance, self.penalty, farthest)
+        if largest > 1e300 * self.variance:
+            raise ValueError(
+                "GibbsDPMixture needs a prior_variance, a penalty and squared distances below "
+                f"1e300 variances, got {largest:.1e} and variance={self.variance!r}; raise it."
+            )
         log_opening = -self.penalty / (2.0 * self.variance)
         if self.concentration is not None:
             shift = 0.5 * X.shape[1] * np.log1p(self.prior_variance / self.variance)
             log_opening = float(np.log(self.concentration) - shift)
-        process = DirichletProcess(self.variance, self.prior_variance, log_opening)
-        centered = X - center
+        unit = 2.0 ** np.round(0.5 * np.log2(self.variance))  # products stay within range
+        variances = self.variance / unit**2, self.prior_variance / unit**2
+        process, centered = DirichletProcess(*variances, log_opening), (X - center) / unit
         random = check_random_state(self.random_state)
         labels, means = np.zeros(len(X), dtype=np.int64), np.zeros((1, X.shape[1]))
         best, trace, counts = (-np.inf, labels), [], []

@@ -198,11 +198,11 @@ def check_each(who: str, name: str, count: int, items: str, n: int) -> None:
 def check_weights(who: str, name: str, values: Any, items: str, n: int) -> NDArray[np.float64]:
     """Return n nonnegative numbers, not all zero, as an array, or raise ValueError."""
     weights = real_array(who, name, values, 1)
-    check_each(who, name, len(weights), items, n)
     if np.any(weights < 0) or not 0 < weights.sum() < np.inf:
         raise ValueError(
             f"{who} needs {name} of at least 0, not all zero, got {shown(weights.tolist())}."
         )
+    check_each(who, name, len(weights), items, n)
     return weights
 
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 import metriclearn as ml
-from experiments.rivals.similarities import EuclideanSimilarity
+from experiments.rivals.image_baselines import EuclideanSimilarity
 from metriclearn import baselines
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings, read_weights

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 
 import metriclearn as ml
-from experiments.rivals.similarities import EuclideanSimilarity, SimilarityGridSearch
+from experiments.rivals.image_baselines import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.features.media.image import Color, PixelBlocks, Position, Superpixels
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut
