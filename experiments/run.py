@@ -32,7 +32,7 @@ from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
 from experiments.harness.results import OURS, markdown_table, read_results, results_table
-from metriclearn.running.callbacks import is_interrupt
+from metriclearn.running.command_line import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
 # Settings that do not affect a fit, apart from its data, which are in the name of each fit.

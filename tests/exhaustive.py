@@ -6,6 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn import PartialPartition, Partition
+
 
 @lru_cache(maxsize=4096)
 def all_segmentations(
@@ -36,6 +38,14 @@ def all_partitions(n_samples: int, n_clusters: int | None = None) -> Iterator[tu
             yield from grow((*prefix, label), max(used, label + 1))
 
     yield from grow((), 0)
+
+
+def allows_clusters(known: PartialPartition, partition: Partition) -> bool:
+    """Whether equal labels, and the samples of a span, are in one cluster, and no other labels."""
+    clusters, labeled = partition.labels, known.labels >= 0
+    together = all(len(set(clusters[start:stop])) == 1 for start, stop in known.same)
+    pairs = set(zip(known.labels[labeled].tolist(), clusters[labeled].tolist()))
+    return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
 
 def labels_of(ends: tuple[int, ...] | NDArray) -> NDArray[np.int64]:

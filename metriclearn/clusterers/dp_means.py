@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import OneOf, RandomState, Real, Whole, real_array
+from metriclearn.running.parameters import RandomState, Real, Whole, check_each, real_array
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
@@ -52,11 +52,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     """
     X = real_array("penalized_kmeans_objective", "X", X)
     partition = Partition.from_labels(labels)
-    if partition.n_samples != len(X):
-        raise ValueError(
-            "penalized_kmeans_objective needs one label per row of X, got "
-            f"{partition.n_samples} labels for {len(X)} rows."
-        )
+    check_each("penalized_kmeans_objective", "label", partition.n_samples, "rows of X", len(X))
     Real().check("penalized_kmeans_objective", "penalty", penalty)
     residual = X - X.mean(axis=0)  # a common shift changes nothing but the rounding
     residual -= partition.project(residual)
@@ -117,7 +113,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
 
     penalty: Annotated[float, Real(0.0, 1e250)] = 1.0
     _: KW_ONLY
-    order: Annotated[Order, OneOf("given", "random", "farthest-first")] = "given"
+    order: Order = "given"
     n_init: Annotated[int, Whole(1)] = 1
     max_iter: Annotated[int, Whole(1)] = 300
     random_state: RandomState = None
@@ -140,11 +136,9 @@ class DPMeans(ClusterMixin, BaseEstimator):
         weights = np.ones(len(X))
         if sample_weight is not None:
             weights = real_array("DPMeans", "sample_weight", sample_weight, 1)
-        if weights.shape != (len(X),) or not np.all((weights > 0) & np.isfinite(weights)):
-            raise ValueError(
-                f"DPMeans needs one sample_weight above zero for each of the {len(X)} samples; "
-                "leave the others out."
-            )
+        check_each("DPMeans", "sample_weight", len(weights), "samples", len(X))
+        if weights.min() <= 0:
+            raise ValueError(f"DPMeans needs sample_weight above zero, got {weights.min():g}.")
         random = check_random_state(self.random_state)
         orders = (
             _visits(X, weights, self.order if run == 0 else "random", self.penalty, random)

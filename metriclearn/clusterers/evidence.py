@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import LIST, OneOf, RandomState, Real, Whole, needs
+from metriclearn.running.parameters import LIST, OneOf, RandomState, Real, Whole, check_each, needs
 
 Labelings = Sequence[Iterable[Hashable]] | NDArray
 _THRESHOLD = OneOf(None, Real(0, 1))
@@ -183,11 +183,6 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         root = np.sqrt(len(X))
         low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
         high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters
-        if low > high:
-            raise ValueError(
-                "EvidenceAccumulation needs min_clusters <= max_clusters, got "
-                f"{low} and {high}; swap them."
-            )
         distinct = np.unique(X, axis=0)  # so that no two centers start equal
         low, high = min(low, len(distinct)), min(high, len(distinct))
         random = check_random_state(self.random_state)
@@ -205,11 +200,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
 def _codes(labelings: Labelings) -> NDArray:
     """Return the labels of all runs as small integers, shape (R, n)."""
     runs = [Partition.from_labels(run) for run in labelings]
-    lengths = sorted({run.n_samples for run in runs})
-    if len(lengths) != 1:
-        raise ValueError(
-            "evidence accumulation needs one or more labelings of the same samples, got "
-            f"{len(runs)} labelings of lengths {lengths}."
-        )
+    for run in runs:
+        check_each("evidence accumulation", "label", run.n_samples, "samples", runs[0].n_samples)
     dtype = np.min_scalar_type(max(run.n_clusters for run in runs))
     return np.array([run.labels.astype(dtype) for run in runs])

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from metriclearn.datasets.text_tables import table_form
 from metriclearn.running.atomic import replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import OneOf, Text, needs, text
+from metriclearn.running.parameters import Text, needs, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -263,7 +263,7 @@ def without_segments(files: Sequence[Path], ending: str) -> list[Path]:
 def save_files(
     dataset: LabeledSequences,
     path: PathLike,
-    format: Annotated[str, OneOf("csv", "tsv", "parquet", "npz")] = "csv",
+    format: Literal["csv", "tsv", "parquet", "npz"] = "csv",
     label: Text = "label",
     group: str | None = None,
 ) -> None:

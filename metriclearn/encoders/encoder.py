@@ -33,7 +33,6 @@ from metriclearn.problem.named_segments import named_truths
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import Callbacks
 from metriclearn.running.parameters import (
-    SWITCH,
     CheckpointPath,
     Device,
     Each,
@@ -170,7 +169,7 @@ class Encoder(PlainView):
         WindowEncoder
     )
     _: KW_ONLY
-    names: Annotated[bool, SWITCH] = False
+    names: bool = False
     name_loss: Annotated[float | None, OneOf(None, Real())] = None
     n_folds: Annotated[int, Whole(1)] = 1
     n_segments: GivenSegments = None

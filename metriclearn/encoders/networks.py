@@ -405,13 +405,7 @@ class Ensemble(nn.Module):
     @needs
     def __init__(self, n_features: _Count, encoder: _Maker, n_encoders: _Count = 5) -> None:
         super().__init__()
-        made = [encoder(n_features) for _ in range(n_encoders)]
-        if not all(isinstance(one, nn.Module) for one in made):
-            raise ValueError(
-                f"Ensemble needs an encoder that makes torch modules, got {shown(made[0])} from "
-                f"{shown(encoder)}."
-            )
-        self.encoders = nn.ModuleList(made)
+        self.encoders = nn.ModuleList(encoder(n_features) for _ in range(n_encoders))
 
     def forward(self, X: Tensor) -> Tensor:
         """Map a batch of recordings (N, T, P) to the features (N, T, nr) of all n encoders.
@@ -480,13 +474,7 @@ class FrozenEncoder(nn.Module):
         batch_size: _Count = 256,
     ) -> None:
         super().__init__()
-        try:
-            made = module if isinstance(module, nn.Module) else module()
-        except TypeError as error:
-            raise ValueError(
-                "FrozenEncoder needs a module, or a function without arguments that makes one, "
-                f"got {shown(module)} ({error}); pass functools.partial(function, arguments)."
-            ) from error
+        made = module if isinstance(module, nn.Module) else module()
         if not isinstance(made, nn.Module):
             raise ValueError(
                 f"FrozenEncoder needs a torch module, got {shown(made)} from {shown(module)}."
@@ -623,12 +611,7 @@ class FrozenFeatures(StatelessTransformer):
         with torch.no_grad():
             there = torch.as_tensor(windows, device=encoder.device)
             rows = encoder(there.flatten(1)[None])[0].cpu()
-        if not torch.isfinite(rows).all():
-            raise ValueError(
-                "FrozenFeatures needs a module with finite outputs, got NaN or infinity; scale the "
-                "data like the data it was trained on."
-            )
-        return rows.double().numpy()
+        return real_array(type(self).__name__, "outputs of the module", rows.double().numpy())
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Return the names ``frozen0``, ``frozen1`` … of the outputs of the module."""

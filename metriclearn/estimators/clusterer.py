@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, NamedTuple, Self, cast
+from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,7 @@ from metriclearn.running.parameters import (
     Needs,
     OneOf,
     Whole,
+    check_each,
     check_parameters,
     check_scale,
     real_array,
@@ -166,7 +167,7 @@ class Clusterer(ComponentParameters):
 
     members: Annotated[Mapping[str, Any] | None, _MEMBERS] = None
     _: KW_ONLY
-    combine: Annotated[str, OneOf("best", "consensus", "uniform")] = "best"
+    combine: Literal["best", "consensus", "uniform"] = "best"
     n_clusters: Annotated[str | None, OneOf("given", None)] = "given"
     n_folds: Annotated[int, Whole(2)] = 5
     n_jobs: Jobs = None
@@ -267,12 +268,8 @@ class Clusterer(ComponentParameters):
         truths = list(map(_cluster_codes, [y] if single else y))
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
-        sizes, given = [labels.size for labels in found], list(map(len, truths))
-        if sizes != given:
-            raise ValueError(
-                f"{type(self).__name__} needs one label for each sample, got {shown(given)} labels "
-                f"for {shown(sizes)} samples."
-            )
+        for labels, truth in zip(found, truths):
+            check_each(type(self).__name__, "label", len(truth), "samples", labels.size)
         losses = [
             _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
             for labels, truth in zip(found, truths)
@@ -335,10 +332,7 @@ def _squared_norm(found: Partition, codes: NDArray) -> float:
 def _read_clustered(who: str, X: Any, y: Any, groups: Any) -> Clustered:
     """Read tables or images and their labels; lists must have at least two groups."""
     if not _is_single(X):
-        if len(X) != len(y):
-            raise ValueError(
-                f"{who} needs labels for each of the {len(X)} data sets, got {len(y)} labelings."
-            )
+        check_each(who, "labeling", len(y), "data sets", len(X))
         return Clustered(X, y, read_groups(who, groups, len(X)))
     if groups is not None:
         raise ValueError(
@@ -347,10 +341,7 @@ def _read_clustered(who: str, X: Any, y: Any, groups: Any) -> Clustered:
         )
     table, labels = real_array(who, "X", X, None), label_values(y)
     check_scale(who, table.reshape(len(table), -1))
-    if len(table) != len(labels):
-        raise ValueError(
-            f"{who} needs one label for each of the {len(table)} samples, got {len(labels)}."
-        )
+    check_each(who, "label", len(labels), "samples", len(table))
     return Clustered(table, labels, None, getattr(X, "columns", None))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -242,7 +242,7 @@ class Segmenter(AgreementSegmenter):
     extractor: Annotated[Any, Of("extract", "AudioFeatures()", optional=True)] = None
     rate: Annotated[float | None, OneOf(None, Positive())] = None
     time: Title = None
-    combine: Annotated[str, OneOf("consensus", "uniform", "best")] = "consensus"
+    combine: Literal["consensus", "uniform", "best"] = "consensus"
     names: Annotated[bool | None, OneOf(None, True, False)] = None
     n_folds: Annotated[int, Whole(2)] = 4
     seconds: Annotated[float | None, OneOf(None, Positive())] = None

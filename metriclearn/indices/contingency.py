@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition, label_array
-from metriclearn.running.parameters import real_array, shown
+from metriclearn.running.parameters import check_each, real_array, shown
 
 Labels = Iterable[Hashable] | Partition
 Value = TypeVar("Value")
@@ -236,11 +236,7 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
 def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDArray]:
     """Return both labelings as arrays. Raises ValueError if they differ in length."""
     true, pred = label_array(labels_true), label_array(labels_pred)
-    if len(true) != len(pred):
-        raise ValueError(
-            "Comparing partitions needs two labels for every sample, got "
-            f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
-        )
+    check_each("Comparing partitions", "predicted label", len(pred), "true labels", len(true))
     return true, pred
 
 

@@ -247,16 +247,14 @@ def _square(matrix: Any, n: int) -> Any:
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
-        values = matrix.data
+        real_array("Comparing partitions on a graph", "the matrix", matrix.data, 1, allow=["empty"])
     else:
-        matrix = values = real_array("Comparing partitions on a graph", "the matrix", matrix)
+        matrix = real_array("Comparing partitions on a graph", "the matrix", matrix)
     if matrix.shape != (n, n):
         raise ValueError(
             f"Comparing partitions on a graph needs a matrix of shape ({n}, {n}), one row per "
             f"label, got {matrix.shape}."
         )
-    if not np.all(np.isfinite(values)):
-        raise ValueError("Comparing partitions on a graph needs finite weights; remove NaN, inf.")
     return matrix
 
 

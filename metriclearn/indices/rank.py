@@ -108,7 +108,7 @@ def weighted_goodman_kruskal(
     b: ArrayLike,
     *,
     ties: Ties = "agree",
-    denominator: Annotated[Literal["signs", "weights"], OneOf("signs", "weights")] = "signs",
+    denominator: Literal["signs", "weights"] = "signs",
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|.
 
@@ -156,9 +156,7 @@ def mann_whitney_u(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    method: Annotated[
-        Literal["auto", "exact", "asymptotic"], OneOf("auto", "exact", "asymptotic")
-    ] = "auto",
+    method: Literal["auto", "exact", "asymptotic"] = "auto",
 ) -> MannWhitney:
     """Wilcoxon–Mann–Whitney test of two independent samples: U and a two-sided p-value.
 

@@ -19,7 +19,6 @@ from metriclearn.running.parameters import (
     LIST,
     Jobs,
     Of,
-    OneOf,
     RandomState,
     Whole,
     needs,
@@ -112,9 +111,7 @@ def stability(
     *,
     n_bootstrap: Annotated[int, Whole(2)] = 100,
     distance: Distance = variation_of_information,
-    compare: Annotated[
-        Literal["reference", "pairwise"], OneOf("reference", "pairwise")
-    ] = "reference",
+    compare: Literal["reference", "pairwise"] = "reference",
     n_jobs: Jobs = None,
     random_state: RandomState = 0,
 ) -> Stability:

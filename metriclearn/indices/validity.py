@@ -26,6 +26,7 @@ from scipy.spatial.distance import cdist
 from metriclearn.indices.contingency import Labels, label_codes
 from metriclearn.running.parameters import (
     OneOf,
+    check_each,
     check_scale,
     metric_factor,
     needs,
@@ -103,11 +104,7 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
         points = points @ metric_factor("An internal index", metric, points.shape[1])
     check_scale("An internal index", points)
     codes = label_codes(labels)
-    if len(codes) != len(points):
-        raise ValueError(
-            f"An internal index needs one label per point, got {len(codes)} labels for "
-            f"{len(points)} points."
-        )
+    check_each("An internal index", "label", len(codes), "points", len(points))
     narrow = codes.astype(np.uint16) if codes.max() < 2**16 else codes  # numpy sorts it by radix
     order = np.argsort(narrow, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -249,9 +246,7 @@ def silhouette_samples(
     X: ArrayLike,
     labels: Labels,
     *,
-    kind: Annotated[
-        SilhouetteKind, OneOf("original", "simplified", "alternative", "hybrid")
-    ] = "original",
+    kind: SilhouetteKind = "original",
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:

@@ -92,18 +92,13 @@ class MahalanobisCost(BaseCost):
         """
         validation.check_is_fitted(self)
         score = getattr(self.metric, "score_", None)
-        if getattr(score, "unit", None) is not None:
+        others = [getattr(score, "unit", None)]
+        others += [getattr(self.metric, one, None) for one in ("feature_penalty_", "name_weights_")]
+        if any(other is not None for other in others):
             raise ValueError(
-                f"{type(self).__name__} needs a penalty in units of squared distance, but the "
-                "metric has one in units of each sequence's variance; call "
-                "tune_penalty(X, y, unit=None), or pass a penalty to the detector."
-            )
-        parts = ("feature_penalty_", "name_weights_")
-        if any(getattr(self.metric, part, None) is not None for part in parts):
-            raise ValueError(
-                f"{type(self).__name__} needs one penalty for all boundaries, but the metric was "
-                "learned with penalties of features or names of segments; pass a penalty to the "
-                "detector."
+                f"{type(self).__name__} needs one penalty for all boundaries, in units of squared "
+                "distance, but the metric was learned with penalties of features, names or the "
+                "unit of each sequence; pass a penalty to the detector."
             )
         learned = getattr(self.metric, "penalty_", None)
         if learned:

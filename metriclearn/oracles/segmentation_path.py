@@ -17,7 +17,16 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partial_labels import Labeled, PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs, real_array
+from metriclearn.running.parameters import (
+    Needs,
+    Of,
+    OneOf,
+    Whole,
+    check_each,
+    check_weights,
+    needs,
+    real_array,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -399,13 +408,9 @@ def best_penalty(
     --------
     segmentation_path : Computes the path of one sequence.
     """
+    check_each("best_penalty", "truth", len(truths), "forms", len(forms))
     if weights is not None:
-        weights = real_array("best_penalty", "weights", weights, 1)
-    if len(forms) != len(truths) or (weights is not None and len(weights) != len(forms)):
-        raise ValueError(
-            f"best_penalty needs a truth, and a weight or none, for each of {len(forms)} forms, "
-            f"got {len(truths)} truths and weights={weights}."
-        )
+        weights = check_weights("best_penalty", "weights", weights, "forms", len(forms))
     return PenaltySearch(forms, truths, int(min_size), loss).best(weights)
 
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import Whole
+from metriclearn.running.parameters import Whole, real_array
 
 _TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # Lanczos iterations cannot separate eigenvalues that are closer
@@ -84,11 +84,6 @@ class SpectralRelaxation(BaseEstimator):
         if self.keep_constant and hasattr(form, "recentered"):  # the constant takes up the mean
             form = form.recentered()
         matrix, subspace, shift = form.compressed()
-        if not np.all(np.isfinite(matrix)):
-            raise ValueError(
-                "SpectralRelaxation needs a finite form, got NaN or infinity; remove them from "
-                "the data or rescale the metric."
-            )
         T = form.n_samples
         if self.keep_constant:
             # With P = I − 11ᵀ/T, PAP + h·11ᵀ/T has the eigenvector 1, with an eigenvalue h that
@@ -223,12 +218,7 @@ class TopEigenvectors(BaseEstimator):
                     f"{type(self).__name__} did not converge in {self.max_passes} passes for {T} "
                     "samples; raise tolerance or max_passes, or use fewer, larger nodes."
                 )
-        matrix = form.matvec(np.eye(T))
-        if not np.all(np.isfinite(matrix)):
-            raise ValueError(
-                "TopEigenvectors needs a finite form, got NaN or infinity; change the unit of the "
-                "data."
-            )
+        matrix = real_array(type(self).__name__, "form", form.matvec(np.eye(T)))
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
         return values[::-1][:count], vectors[:, ::-1][:, :count]
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.problem.forms import Form, center
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Whole
+from metriclearn.running.parameters import Whole, real_array
 
 
 @dataclass(eq=False, repr=False)
@@ -72,12 +72,8 @@ class SummedArea(BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # a clear error is raised below
             centered = center(form.matvec(np.eye(T) - 1.0 / T))
         area = np.zeros((T + 1, T + 1))
-        area[1:, 1:] = np.cumsum(np.cumsum(centered, axis=0), axis=1)
-        if not np.isfinite(area).all():
-            raise ValueError(
-                "SummedArea needs a form whose sums are finite, got NaN or infinity; change the "
-                "unit of the data."
-            )
+        sums = np.cumsum(np.cumsum(centered, axis=0), axis=1)
+        area[1:, 1:] = real_array("SummedArea", "sums of the form", sums)
         corner = np.diag(area)
         s, u = np.arange(T + 1)[:, None], np.arange(T + 1)[None, :]
         blocks = corner[:, None] + corner[None, :] - area - area.T

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.running.figures import new_figure
+from metriclearn.running.parameters import check_each
 
 INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 # Okabe & Ito (2008): eight colors that color-blind readers can distinguish (black is INK).
@@ -241,9 +242,5 @@ def named(who: str, feature_names: Sequence[str] | None, n_features: int) -> lis
     """Return the feature names, or "feature 0", "feature 1", … if none are given."""
     if feature_names is None:
         return [f"feature {p}" for p in range(n_features)]
-    if len(feature_names) != n_features:
-        raise ValueError(
-            f"{who} needs one name per feature: {n_features} features, got "
-            f"{len(feature_names)} feature_names."
-        )
+    check_each(who, "name", len(feature_names), "features", n_features)
     return [str(name) for name in feature_names]

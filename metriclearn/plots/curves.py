@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import Needs, Of, OneOf, Real, Text, Title, needs, real_array
 
-_ROUNDING = 1e-6  # a bound may exceed the objective by this share of it
 _COLORS = (*draw.PALETTE[:-1], draw.INK)  # without yellow, in which names are illegible
 _DASHED: dict[str, Any] = {"color": draw.MUTED, "lw": 1.6, "ls": (0, (4, 1.5))}
 _WIDE = 3.0  # ratio of the longest to the shortest curve above which the axis is logarithmic
@@ -77,9 +76,8 @@ def plot_convergence(
         Where to draw. By default, a new figure is made.
     gap : bool
         If True, draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead.
-        So methods with different objectives can be compared. If there are several curves, each has
-        its name at its end. If the lengths of the curves differ by more than a factor of 3, the
-        horizontal axis is logarithmic, too.
+        So methods with different objectives can be compared. If the lengths of the curves differ by
+        more than a factor of 3, the horizontal axis is logarithmic, too.
     seconds : bool
         Whether the horizontal axis is in seconds instead of passes.
     title : str, optional
@@ -93,8 +91,7 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If there is no trace, if a column is missing or has another length, if seconds or passes
-        decrease, or if a lower bound exceeds the best objective.
+        If there is no trace, or if a column is missing or has another length.
 
     See Also
     --------
@@ -110,7 +107,7 @@ def plot_convergence(
     for color, (name, curve) in zip(colors, curves.items()):
         if gap:
             shown = np.isfinite(curve.bound) & (curve.gap > 0)
-            ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2)
+            ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2, label=name)
         else:
             _draw_band(ax, f"{name}: " if len(curves) > 1 else "", curve, color)
     x = "seconds since the start" if seconds else "passes over the data"
@@ -119,12 +116,15 @@ def plot_convergence(
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     if gap:
         ax.set_yscale("log")
-        _name_ends(ax, list(curves), colors)
-        return draw.figure_of(ax)
-    ax.set_ylim(*_limits(list(curves.values())))
-    if len(curves) > 1:
-        ax.plot([], [], label="dashed: certified lower bound", **_DASHED)
-    draw.legend(ax, labelcolor="linecolor")
+        ends = [curve.x[-1] for curve in curves.values()]
+        if max(ends) > _WIDE * min(ends):
+            ax.set_xscale("log")
+    else:
+        ax.set_ylim(*_limits(list(curves.values())))
+        if len(curves) > 1:
+            ax.plot([], [], label="dashed: certified lower bound", **_DASHED)
+    if len(curves) > 1 or not gap:
+        draw.legend(ax, labelcolor="linecolor")
     return draw.figure_of(ax)
 
 
@@ -142,18 +142,8 @@ def _curve(name: str, table: Any, seconds: bool) -> _Curve:
     best = np.minimum.accumulate(real_array(who, "objective", table["objective"], 1))
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
     x = real_array(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
-    if np.any(np.diff(x) < 0):
-        raise ValueError(
-            f"{who} needs {horizontal} since the start; pass numpy.cumsum of the {horizontal} of "
-            "every round."
-        )
     x, best, raw = draw.aligned(who, **{horizontal: x}, objectives=best, bounds=raw)
     bound = np.maximum.accumulate(np.where(np.isnan(raw), -np.inf, raw))
-    if np.any(bound > best + _ROUNDING * np.maximum(np.abs(best), 1)):
-        raise ValueError(
-            f"{who} needs lower bounds below the best objective, got {bound[-1]:.6g} above "
-            f"{best[-1]:.6g}; check what the solver certified."
-        )
     scale = np.asarray(table.get("scale", np.nan), dtype=np.float64)
     if scale.ndim or scale <= 0:
         raise ValueError(f"{who} needs one positive number as scale, got {table['scale']!r}.")
@@ -183,54 +173,6 @@ def _draw_band(ax: Axes, prefix: str, curve: _Curve, color: str) -> None:
         ax.fill_between(x, bound, best, step="post", color=color, alpha=0.15, linewidth=0)
         label = None if prefix else "certified lower bound"
         ax.step(x, bound, where="post", label=label, **{**_DASHED, "color": color})
-
-
-def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
-    """Write the name of every curve after its last point, and move overlapping names apart."""
-    lines = [np.asarray(line.get_xydata()) for line in ax.lines]
-    drawn = [curve for curve in zip(names, lines, colors) if len(curve[1])]
-    if len(names) == 1 or not drawn:
-        return
-    ends = np.array([line[-1] for _, line, _ in drawn])
-    first, last = min(float(line[0, 0]) for _, line, _ in drawn), float(ends[:, 0].max())
-    width = draw.width_of(ax)
-    room = min(0.08 * max(len(name) for name, _, _ in drawn) / width, 0.5)  # share of the width
-    if last > _WIDE * ends[:, 0].min() and first > 0:
-        ax.set_xscale("log")
-        ax.set_xlim(first, first * (last / first) ** (1 / (1 - room)))
-        ticks = np.asarray(LogLocator(subs=(1, 3)).tick_values(first, last))
-        ticks = ticks[(ticks >= first) & (ticks <= last)]
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.xaxis.set_minor_locator(NullLocator())
-    else:
-        ax.set_xlim(0, last / (1 - room))
-    low, high = ax.get_ylim()
-    ax.set_ylim(low * (low / high) ** 0.05, high)  # space for names below the lowest end
-    at = (ax.transScale + ax.transLimits).transform(ends) + (0.012, 0.0)  # shares of the axes
-    height = ax.get_position().height * draw.figure_of(ax).get_figheight()
-    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
-    style = {"fontweight": "bold", "transform": ax.transAxes, "zorder": 5, "bbox": ground}
-    heights = _apart(at, room, 1.25 * draw.TEXT_SIZE / 72 / height)
-    for (name, _, color), x, y in zip(drawn, at[:, 0], heights):
-        draw.words(ax, x, y, name, color=color, **style)
-
-
-def _apart(at: NDArray, width: float, height: float) -> NDArray:
-    """Compute heights at which labels do not overlap.
-
-    ``at`` (n, 2) holds the wanted positions. Labels are first moved down until none overlap, and
-    then up until none is below the axes.
-    """
-    y = at[:, 1].copy()
-    near = np.abs(at[:, :1] - at[:, 0]) < width
-    order = np.argsort(-y, kind="stable")
-    for place, i in enumerate(order):
-        above = [j for j in order[:place] if near[i, j]]
-        y[i] = min([y[i], *(y[above] - height)])
-    for place, i in enumerate(order[::-1]):
-        below = [j for j in order[::-1][:place] if near[i, j]]
-        y[i] = max([y[i], height / 2, *(y[below] + height)])
-    return y
 
 
 def _limits(curves: list[_Curve]) -> tuple[float, float]:

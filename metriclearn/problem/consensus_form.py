@@ -21,13 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Each, Needs, Of, Real, real_array, shown
-
-_MEMBERS = Needs(
-    "a list of partitions as {name}",
-    Each(Of(Partition, "Partition"), "").accepts,
-    "; make some by Partition.from_labels or Partition.from_change_points",
+from metriclearn.running.parameters import (
+    Each,
+    Of,
+    Real,
+    check_each,
+    check_weights,
+    real_array,
 )
+
+_MEMBERS = Each(Of(Partition, "Partition"), "a list of partitions as {name}", least=1)
 
 
 class ConsensusForm:
@@ -79,32 +82,19 @@ class ConsensusForm:
     ) -> None:
         _MEMBERS.check("ConsensusForm", "members", members)
         Real().check("ConsensusForm", "name_loss", name_loss)
-        lengths = {member.n_samples for member in members}
-        if len(lengths) != 1:
-            raise ValueError(
-                "ConsensusForm needs one or more partitions of the same samples, got "
-                f"{len(members)} of lengths {sorted(lengths)}; pass the answers for one data set."
-            )
-        shares = np.ones(len(members))
+        self.n_samples = members[0].n_samples
+        for member in members:
+            check_each("ConsensusForm", "label", member.n_samples, "samples", self.n_samples)
+        n = len(members)
+        shares = np.ones(n)
         if weights is not None:
-            shares = real_array("ConsensusForm", "weights", weights, 1)
-        usable = shares.shape == (len(members),) and np.all(np.isfinite(shares) & (shares >= 0))
-        if not usable or not shares.sum() > 0:
-            raise ValueError(
-                f"ConsensusForm needs {len(members)} weights of at least 0, of which one is "
-                f"positive, got {shown(weights)}."
-            )
+            shares = check_weights("ConsensusForm", "weights", weights, "members", n)
         self.members, self.weights = list(members), shares / shares.sum()
         self.name_weights = self.weights
         if name_weights is not None:
             self.name_weights = real_array("ConsensusForm", "name_weights", name_weights, 1)
-            if self.name_weights.shape != shares.shape or (self.name_weights < 0).any():
-                raise ValueError(
-                    f"ConsensusForm needs {len(members)} name_weights of at least 0, got "
-                    f"{shown(name_weights)}."
-                )
+            check_each("ConsensusForm", "name_weight", len(self.name_weights), "members", n)
         self.name_loss, self.shift = float(name_loss), 0.0
-        (self.n_samples,) = lengths
 
     @property
     def named(self) -> list[tuple[float, NamedPartition]]:

@@ -9,7 +9,6 @@ their values.
 from __future__ import annotations
 
 import copy
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
-from metriclearn.running.parameters import real_array, shown
+from metriclearn.running.parameters import real_array, symmetric
 from metriclearn.solvers.mahalanobis import Metric
-
-_NUMBER: Any = (float, int, numbers.Real, type(None))  # the first are found at once
 
 
 class Compressed(NamedTuple):
@@ -110,17 +107,6 @@ class LowRankForm:
         subspace: Subspace | None = None,
         components: NDArray | None = None,
     ) -> None:
-        given = truth is None or isinstance(truth, Partition)
-        if not (given and isinstance(weight, _NUMBER) and isinstance(shift, _NUMBER)):
-            raise ValueError(
-                "LowRankForm needs a Partition as truth and numbers as weight and shift, got "
-                f"{shown(truth)}, {shown(weight)} and {shown(shift)}."
-            )
-        if truth is None and weight:
-            raise ValueError(
-                f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
-                "truth; pass both or neither."
-            )
         self.truth, self.weight = truth, weight
         self.shift = shift
         self.subspace, self.components = subspace, components
@@ -266,17 +252,8 @@ class DenseForm:
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        A = np.array(real_array("DenseForm", "matrix", matrix))
-        if A.shape[0] != A.shape[1]:
-            raise ValueError(f"DenseForm needs a square matrix, got shape {A.shape}.")
-        asymmetry = float(np.max(np.abs(A - A.T)))
-        if asymmetry > 1e-8 * max(1.0, float(np.max(np.abs(A)))):
-            raise ValueError(
-                f"DenseForm needs a symmetric matrix, got |A - A.T| up to {asymmetry:.3g}; "
-                "pass (A + A.T) / 2."
-            )
-        self.matrix = A
-        self.n_samples = len(A)
+        self.matrix = np.array(symmetric("DenseForm", "matrix", matrix))
+        self.n_samples = len(self.matrix)
 
     def at(self, partition: Partition | Projector) -> float:
         return float(np.trace(partition.project(self.matrix)))

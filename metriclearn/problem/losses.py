@@ -18,6 +18,7 @@ from metriclearn.problem.forms import Form, LowRankForm
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
+from metriclearn.running.parameters import check_each, real_array
 
 
 class Loss(Protocol):
@@ -74,11 +75,7 @@ class FrobeniusLoss:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
             return max(0.0, partition.n_clusters + truth.n_clusters - twice)
-        if partition.n_samples != truth.n_samples:
-            raise ValueError(
-                f"{type(self).__name__} needs a partition of as many samples as the labels have, "
-                f"{truth.n_samples}, got one of {partition.n_samples}."
-            )
+        check_each(type(self).__name__, "label", truth.n_samples, "samples", partition.n_samples)
         return max(0.0, self._labeled_norm(partition, truth))
 
     def _labeled_norm(self, partition: Any, truth: Any) -> float:
@@ -224,19 +221,10 @@ class ChargedForm:
         self.cumulative = form.cumulative
         self.penalties = penalties
         if penalties is not None:
-            self.penalties = np.array(penalties, dtype=np.float64)
-            if self.penalties.shape != (self.n_samples + 1,):
-                raise ValueError(
-                    f"ChargedForm needs {self.n_samples + 1} penalties, one for every position "
-                    "0 … T (the first and the last are not used), got shape "
-                    f"{self.penalties.shape}."
-                )
+            self.penalties = real_array("ChargedForm", "penalties", penalties, 1).copy()
+            positions = self.n_samples + 1
+            check_each("ChargedForm", "penalty", len(self.penalties), "positions", positions)
             self.penalties[[0, -1]] = 0.0
-            if not np.all(np.abs(self.penalties) <= 1e280):
-                raise ValueError(
-                    "ChargedForm needs finite penalties from -1e280 to 1e280; change the unit, or "
-                    "remove NaN and infinity."
-                )
 
     def at(self, partition: Partition) -> float:
         """Return the value of a segmentation."""

@@ -24,7 +24,7 @@ from metriclearn.problem.regions import (
     as_index,
     segment_rules,
 )
-from metriclearn.running.parameters import shown
+from metriclearn.running.parameters import check_each, shown
 
 # It is unknown whether there is a change.
 _OPEN = -1
@@ -111,11 +111,7 @@ class PartialPartition:
             )
         self.n_samples: int = T
         codes = np.full(T, -1) if labels is None else codes_of_known(labels)
-        if len(codes) != T:
-            raise ValueError(
-                f"PartialPartition needs one label per sample (−1 where unknown), got {len(codes)} "
-                f"labels for {T} samples."
-            )
+        check_each("PartialPartition", "label (−1 where unknown)", len(codes), "samples", T)
         codes.setflags(write=False)
         self.labels: NDArray[np.int64] = codes
 
@@ -178,19 +174,6 @@ class PartialPartition:
         same_samples = partition.n_samples == self.n_samples
         return same_samples and all(region.allows(ends) for region in self.constraints)
 
-    def allows_clusters(self, partition: Partition) -> bool:
-        """Return whether a clustering agrees with the labels and the spans.
-
-        Samples with equal labels, and the samples of a span, must be in one cluster. Samples with
-        different labels must be in different clusters.
-        """
-        if partition.n_samples != self.n_samples:
-            return False
-        clusters, known = partition.labels, self.labels >= 0
-        together = all(len(set(clusters[start:stop])) == 1 for start, stop in self.same)
-        pairs = set(zip(self.labels[known].tolist(), clusters[known].tolist()))
-        return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
-
     def label_errors(self, partition: Partition) -> tuple[int, int]:
         """Count the false positives and the false negatives of a segmentation on ``regions``.
 
@@ -202,11 +185,7 @@ class PartialPartition:
         ValueError
             If the segmentation does not have T samples.
         """
-        if partition.n_samples != self.n_samples:
-            raise ValueError(
-                f"PartialPartition.label_errors needs a segmentation of the {self.n_samples} "
-                f"samples, got one of {partition.n_samples}."
-            )
+        check_each("label_errors", "label", partition.n_samples, "samples", self.n_samples)
         ends = partition.change_points[:-1]
         counts = [(region.kind, region.count(ends)) for region in self.regions]
         missed = sum(n < kind.fewest for kind, n in counts)
@@ -315,11 +294,8 @@ class CompletedPartition(Partition):
     """
 
     def __init__(self, partition: Partition, partial_labels: PartialPartition) -> None:
-        if partition.n_samples != partial_labels.n_samples:
-            raise ValueError(
-                f"PartialPartition needs a completion of its {partial_labels.n_samples} samples, "
-                f"got one of {partition.n_samples}."
-            )
+        n_samples = partial_labels.n_samples
+        check_each("A completion", "label", partition.n_samples, "samples", n_samples)
         given = {"ends": partition.ends} if partition.contiguous else {"labels": partition.labels}
         Partition.__init__(self, **given)
         self.partial_labels = partial_labels

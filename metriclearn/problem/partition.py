@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.regions import Pieces
-from metriclearn.running.parameters import OneOf, Whole, real_array, shown
+from metriclearn.running.parameters import OneOf, Whole, check_each, real_array, shown
 
 _SIZE = Whole(1)
 _SAMPLES = OneOf(None, Whole(1, 2**63 - 1))
@@ -213,10 +213,7 @@ class Partition:
         """
         from scipy.sparse import csr_array
 
-        if len(X) != self.n_samples:
-            raise ValueError(
-                f"Partition needs one row for each of its {self.n_samples} samples, got {len(X)}."
-            )
+        check_each("Partition", "row", len(X), "samples", self.n_samples)
         if self.ends is not None:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
         rows = np.asarray(X).reshape(len(X), -1)
@@ -258,11 +255,7 @@ class Partition:
         ValueError
             If the two partitions do not have the same number of samples.
         """
-        if self.n_samples != other.n_samples:
-            raise ValueError(
-                "Partition needs two partitions of the same samples, got "
-                f"{self.n_samples} and {other.n_samples} samples."
-            )
+        check_each("Partition", "label", other.n_samples, "samples", self.n_samples)
         if self.ends is not None and other.ends is not None:
             # Merge the sorted ends. Each piece between neighbors lies in one cell (k, l), where k
             # and l count how many ends of either partition come before the end of the piece.
@@ -405,8 +398,7 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     given: list[Any] = list(labels)
     items = [one.item() if getattr(one, "ndim", None) == 0 else one for one in given]
     types = set(map(type, items))
-    # NumPy drops a NUL at the end of a text.
-    if types in ({int}, {float}, {bool}) or (types == {str} and "\0" not in "".join(items)):
+    if types in ({int}, {float}, {bool}, {str}):
         values = np.asarray(items)
         if values.dtype.kind == np.dtype(type(items[0])).kind:
             return values
@@ -430,7 +422,7 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
     if values.ndim == 1 and values.dtype != object:
         missing = bool(np.any(values != values))
     else:
-        items, missing, ending = values, False, ("\0", b"\0")
+        items, missing = values, False
         values = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             if not isinstance(item, Hashable):
@@ -439,11 +431,6 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
                     "pass a one-dimensional sequence."
                 )
             missing = missing or _is_missing(item)
-            if isinstance(item, (str, bytes)) and item[-1:] in ending:
-                raise ValueError(
-                    "Partition needs labels that do not end in a NUL, which arrays of NumPy drop, "
-                    f"got {shown(item)}; remove the NUL."
-                )
             values[i] = item.item() if isinstance(item, np.generic) else item
     if missing:
         raise ValueError(

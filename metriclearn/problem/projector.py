@@ -43,8 +43,6 @@ class Subspace:
             block = slice(begin, begin + _BLOCK)
             rows = np.vstack([triangle, X[block] - means[labels[block]]])
             triangle = np.asarray(np.linalg.qr(rows, mode="r"))
-        if not np.all(np.isfinite(triangle)):
-            raise ValueError("Subspace needs finite data, got NaN or infinity; remove them.")
         # X − NX = QR and R = W·Diag(values)·rows, so (X − NX)·rowsᵀ/values = QW is orthonormal
         _, values, rows = scipy.linalg.svd(triangle, full_matrices=False)
         largest = max(float(values[0]), _NEGLIGIBLE * float(np.linalg.norm(X)))

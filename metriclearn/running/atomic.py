@@ -296,11 +296,6 @@ class Checkpoint:
         IsADirectoryError
             If the path is a folder.
         """
-        if os.path.isdir(self.path):
-            raise IsADirectoryError(
-                f"{self.who} needs a file for its checkpoint, got the folder {self.path!r}; add a "
-                f"name, as in {os.path.join(self.path, 'checkpoint.npz')!r}."
-            )
         if not os.path.exists(self.path):
             return {}
         needed = f"a checkpoint of {self.who} (remove it to start afresh)"

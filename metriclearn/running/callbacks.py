@@ -14,17 +14,6 @@ from tqdm import tqdm
 from metriclearn.running.parameters import Each, Of, Real, Whole, check_parameters
 
 
-def is_interrupt(error: BaseException) -> bool:
-    """Return whether an error was caused by Ctrl-C.
-
-    If Ctrl-C is pressed in compiled code, or while this code is loaded, a SystemError is raised,
-    whose cause is the KeyboardInterrupt.
-    """
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return isinstance(error, KeyboardInterrupt)
-
-
 @dataclass(frozen=True)
 class Progress:
     """The state of a solver that a callback gets after each round.

@@ -16,13 +16,10 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
-import select
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -63,15 +60,16 @@ def run_program(
         finally:
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()
-    except BrokenPipeError:
-        if not _is_unread():
-            raise
+    except BrokenPipeError:  # nobody reads the output or the notes any more, so both go nowhere
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with suppress(OSError):  # a stream without a file
+                os.dup2(nowhere, stream.fileno())
         return _UNREAD
 
 
 def _run(made: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] | None) -> int:
     """Run the command that the arguments choose, and return the exit status."""
-    interruptions: list[int] = []
     notes: set[str] = set()
 
     def note(message: Any, *_: Any) -> None:
@@ -80,16 +78,16 @@ def _run(made: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] |
         notes.add(str(message))
 
     try:
-        with _noting_interruptions(interruptions), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.showwarning = note  # type: ignore[assignment]
             options = vars(made().parse_args(arguments))
             command = options.pop("run")
             with telling(command.__name__):
                 command(**options)
+    except BrokenPipeError:
+        raise
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(error, BrokenPipeError) and _is_unread():
-            return _UNREAD
-        if interruptions or isinstance(error, KeyboardInterrupt):
+        if is_interrupt(error):
             print("Interrupted. No file was left incomplete.", file=sys.stderr)
             return 130
         if not isinstance(error, FIXABLE):
@@ -99,25 +97,15 @@ def _run(made: Callable[[], argparse.ArgumentParser], arguments: Sequence[str] |
     return 0
 
 
-def _is_unread() -> bool:
-    """Tell whether the reader of the output or of the notes has ended. Then both go nowhere."""
-    unread = False
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        with suppress(OSError):  # a stream without a file
-            if _has_no_reader(stream.fileno()):
-                unread = True
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, stream.fileno())
-                os.close(nowhere)
-    return unread
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return whether an error was caused by Ctrl-C.
 
-
-def _has_no_reader(file: int) -> bool:
-    if not hasattr(select, "poll"):  # Windows, where only writing tells
-        return True
-    waiting = select.poll()
-    waiting.register(file, 0)
-    return any(events & (select.POLLERR | select.POLLHUP) for _, events in waiting.poll(0))
+    If Ctrl-C is pressed in compiled code, or while a library is loaded, another error is raised,
+    which comes from the KeyboardInterrupt.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def sentence(error: BaseException) -> str:
@@ -126,30 +114,6 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         told = f"{error.filename} cannot be used: {error.strerror}."
     return " ".join(told.split())
-
-
-@contextmanager
-def _noting_interruptions(seen: list[int]) -> Iterator[None]:
-    """Context in which Ctrl-C is noted in the list ``seen``, and raises KeyboardInterrupt as usual.
-
-    A library that is being loaded may turn KeyboardInterrupt into another error, which hides that
-    Ctrl-C was pressed. The list ``seen`` still records that Ctrl-C was pressed.
-    """
-
-    def interrupt(number: int, frame: Any) -> None:
-        seen.append(number)
-        signal.default_int_handler(number, frame)
-
-    before = signal.getsignal(signal.SIGINT)
-    usual = before is signal.default_int_handler  # false in background processes, which ignore it
-    if usual and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-    else:
-        yield
 
 
 def _positive(text: str) -> float:

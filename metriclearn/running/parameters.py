@@ -16,7 +16,7 @@ from inspect import get_annotations, getmro, signature, unwrap
 from math import isfinite
 from os import PathLike, fspath
 from reprlib import Repr
-from typing import Annotated, Any, NoReturn, TypeVar, cast
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -175,6 +175,35 @@ def _at_fault(table: Any) -> str:
         except Exception:  # a foreign object may raise any error
             faulty.append(str(name))
     return f"in {', '.join(faulty[:5])} " if faulty else ""
+
+
+def symmetric(who: str, what: str, values: Any, ndim: int = 2) -> NDArray:
+    """Convert the input to one symmetric matrix, or a stack of them, as :func:`real_array` does."""
+    array = real_array(who, what, values, ndim)
+    flipped, tolerance = array.swapaxes(-1, -2), 1e-8 * max(1.0, float(np.abs(array).max()))
+    if array.shape != flipped.shape or np.abs(array - flipped).max() > tolerance:
+        raise ValueError(
+            f"{who} needs a symmetric square matrix A in {what}, got another one of shape "
+            f"{array.shape}; pass (A + A.T) / 2."
+        )
+    return array
+
+
+def check_each(who: str, name: str, count: int, items: str, n: int) -> None:
+    """Raise ValueError unless there is one ``name`` for each of the n ``items``."""
+    if count != n:
+        raise ValueError(f"{who} needs one {name} for each of the {n} {items}, got {count}.")
+
+
+def check_weights(who: str, name: str, values: Any, items: str, n: int) -> NDArray[np.float64]:
+    """Return n nonnegative numbers, not all zero, as an array, or raise ValueError."""
+    weights = real_array(who, name, values, 1)
+    if np.any(weights < 0) or not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            f"{who} needs {name} of at least 0, not all zero, got {shown(weights.tolist())}."
+        )
+    check_each(who, name, len(weights), items, n)
+    return weights
 
 
 def dimensions(item: Any) -> int | None:
@@ -387,7 +416,7 @@ class Each(Needs):
 SWITCH = OneOf(True, False)
 NAMED = Of("items", "a dictionary")
 TEXT = Of(str, '"a text"', optional=True)
-LIST = Needs("a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) >= 0)
+LIST = Needs("a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) > 0)
 OPTIONAL_LIST = Needs(
     "a list of {name} or None",
     lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),
@@ -453,6 +482,8 @@ def _requirement(kind: Any, known: dict[str, Any]) -> Needs | None:
             return None
     if kind is bool:
         return SWITCH
+    if get_origin(kind) is Literal:
+        return OneOf(*get_args(kind))
     return next((one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Needs)), None)
 
 

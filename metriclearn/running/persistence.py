@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
-from metriclearn.running.atomic import TooLarge, check_contents, read_npz, replacing
+from metriclearn.running.atomic import check_contents, read_npz, reading, replacing
 
 # Raised whenever a change makes older files unreadable.
 _FORMAT = 6
@@ -163,27 +163,13 @@ def without_classifiers(path: str | os.PathLike[str]) -> Any:
 
 def _read(path: str | os.PathLike[str], classifier: Callable[[np.ndarray], Any]) -> Any:
     """Read an estimator, and its classifiers from their bytes."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")
-    if Path(path).is_dir():
-        raise ValueError(
-            f"metriclearn.load needs a file written by metriclearn.save, but {path} is a folder; "
-            "add the name of the file."
-        )
-    try:
+    with reading(path, "a model of metriclearn.save", Exception):
         text = str(read_npz(path, ["metriclearn"])["metriclearn"])
         document = json.loads(text)
         version = int(document["format"])
         # unused arrays are not read
         arrays = read_npz(path, ["digest", *_names_of_arrays(document)])
         digest = str(arrays.pop("digest", None))
-    except (PermissionError, TooLarge):
-        raise
-    except Exception as error:  # a damaged archive can fail in many ways
-        raise ValueError(
-            f"metriclearn.load needs a file written by metriclearn.save, but {path} is damaged or "
-            "of another kind; save the model again."
-        ) from error
     if version != _FORMAT:
         made = document.get("version")
         raise ValueError(

@@ -27,6 +27,7 @@ from metriclearn.oracles.completion import groups_of, spectral_completion
 from metriclearn.problem.forms import Form
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import check_each
 
 _ITERATIONS = 100  # passes of kernel K-means at most; a few dozen are usual
 
@@ -167,11 +168,7 @@ class NodeLabels:
         """
         array = np.ravel(np.asarray(labels))
         owners = np.arange(len(array)) if nodes is None else np.ravel(np.asarray(nodes))
-        if len(owners) != len(array):
-            raise ValueError(
-                f"NodeLabels needs one label per sample, got {len(array)} labels for "
-                f"{len(owners)} samples; labels and image must have the same size."
-            )
+        check_each("NodeLabels", "label", len(array), "samples", len(owners))
         labeled = np.flatnonzero(array != -1)
         codes, sizes = Partition.from_labels(array[labeled]).labels, np.bincount(owners)
         counts = np.zeros((len(sizes), int(codes.max()) + 1))

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.atomic import Checkpoint
-from metriclearn.running.callbacks import Callback, Progress, is_interrupt
+from metriclearn.running.callbacks import Callback, Progress
+from metriclearn.running.command_line import is_interrupt
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import Omega, in_unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,7 +62,7 @@ class BoundaryFeatures(StatelessTransformer):
     statistics: Annotated[
         Sequence[str], Each(OneOf("mean", "deviation"), "{name} among mean and deviation")
     ] = ("mean",)
-    unit: Annotated[str, OneOf("sequence", "data")] = "sequence"
+    unit: Literal["sequence", "data"] = "sequence"
 
     @property
     def reach(self) -> tuple[int, int] | None:

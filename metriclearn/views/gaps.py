@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import OneOf, Whole, shown
+from metriclearn.running.parameters import OneOf, Whole, check_each
 from metriclearn.views.plain import PlainView, is_one, leaves_out
 
 Truth = Partition | PartialPartition
@@ -85,12 +85,9 @@ def labels_for(view: Any, y: Any, arrays: Sequence[NDArray], *, names: bool = Fa
             f"{who} needs names of the rows, got labels that are not names; pass Labels with "
             "codes and classes, or take another view."
         )
-    labeled = [truth.n_samples for truth in y.partitions]
-    if labeled != lengths or (names and list(map(len, y.codes or ())) != lengths):
-        raise ValueError(
-            f"{who} needs a label for every row, got labels of {shown(labeled)} rows for "
-            f"recordings of {shown(lengths)}."
-        )
+    check_each(who, "labeling", len(y.partitions), "recordings", len(lengths))
+    for truth, length in zip(y.partitions, lengths):
+        check_each(who, "label", truth.n_samples, "rows", length)
     return y
 
 

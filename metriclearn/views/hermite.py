@@ -41,7 +41,7 @@ Normalization = Literal["orthonormal", "paper"]
 def hermite_functions(
     x: ArrayLike,
     n_functions: Annotated[int, Whole(1)],
-    normalization: Annotated[Normalization, OneOf("orthonormal", "paper")] = "orthonormal",
+    normalization: Normalization = "orthonormal",
 ) -> NDArray[np.float64]:
     """Compute the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
@@ -186,7 +186,7 @@ class HermiteMoments(_PerColumn):
 
     n_moments: Annotated[int, Whole(1)] = 5
     scale: Annotated[Scale | float, OneOf(*_SCALES, Positive())] = "robust"
-    normalization: Annotated[Normalization, OneOf("orthonormal", "paper")] = "orthonormal"
+    normalization: Normalization = "orthonormal"
     width: Annotated[float, Positive()] = 1.0
 
     def _names(self) -> list[str]:

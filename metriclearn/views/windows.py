@@ -68,7 +68,7 @@ class Windows(PlainView):
         Sequence[int] | None,
         OneOf(None, Each(Whole(1), "a list of whole numbers of at least 1", least=1)),
     ] = None
-    sides: Annotated[bool, OneOf(True, False)] = False
+    sides: bool = False
 
     @property
     def reach(self) -> tuple[int, int] | None:

@@ -12,7 +12,6 @@ import metriclearn as ml
 from metriclearn import PartialPartition, Partition, Region
 from metriclearn.oracles import (
     Averaged,
-    BoundaryMargins,
     ChangePoints,
     ConstrainedChangePoints,
     LocalSearch,
@@ -55,8 +54,6 @@ def each(reads: list[Callable[..., Any]], *arguments: Any, sentence: str) -> Row
 
 
 MISSING = "needs labels without None or NaN; label every sample"
-NUL = r"do not end in a NUL, .* remove the NUL"
-NULS = [["a", "a\0"], np.array(["a", "a\0"], dtype=object), [b"a", b"a\0"], ["a\0", 1]]
 THREE, FOUR = ENDS([3]), ENDS([4])
 OTHER_ROWS = [np.zeros((n, 1)) for n in (2, 4)]
 STATE = "the search for segmentations would need a state"
@@ -83,14 +80,12 @@ PARTITIONS: Rows = [
         ]
         for row in each([RUNS, CLUSTERS], labels, sentence=sentence)
     ),
-    *(row for y in NULS for row in each([RUNS, CLUSTERS], y, sentence=NUL)),
-    *((partial(PartialPartition, 2, y), NUL) for y in NULS),
-    (partial(THREE.inner, FOUR), "needs two partitions of the same samples, got 3 and 4"),
+    (partial(THREE.inner, FOUR), "one label for each of the 3 samples, got 4"),
     *(
         row
         for one in (CLUSTERS([0, 0, 1]), CLUSTERS([0, 1, 0]))
         for X in OTHER_ROWS
-        for row in each([one.pool, one.root, one.project], X, sentence="of its 3 samples, got ")
+        for row in each([one.pool, one.root, one.project], X, sentence="of the 3 samples, got ")
     ),
     (Partition, "needs either ends or labels; call a from_"),
     (lambda: CLUSTERS("aabaaa").change_points, "a label recurs after another one; use .*runs"),
@@ -113,7 +108,7 @@ COMPLETED = PartialPartition(4, [0, -1, 1, 1]).with_completion(CLUSTERS([0, 0, 1
 UNCOMPLETED = "FrobeniusLoss needs completed labels, got a PartialPar"
 PARTIAL_LABELS: Rows = [
     (partial(PartialPartition, 0), "at least one sample"),
-    (partial(LABELED, [0, 1]), "got 2 labels for 4 samples"),
+    (partial(LABELED, [0, 1]), "for each of the 4 samples, got 2"),
     (partial(LABELED, [0.0, NAN, 1.0, 1.0]), "without None or NaN; .*−1"),
     (partial(LABELED, None, None), "a list of change-points, got None"),
     *((partial(LABELED, None, [t]), CUT + re.escape(repr(t))) for t in (0, 1.5, True, (3,), 2**70)),
@@ -140,18 +135,18 @@ PARTIAL_LABELS: Rows = [
         r"the region \(4, 8, AT_LEAST_ONE\);",
     ),
     (partial(PartialPartition, 8, **MANY), THE + r"change-point 2, .* 5, .*EXACTLY_ONE\);"),
-    (partial(PartialPartition(6).label_errors, ENDS([5])), "needs a segmentation of the 6"),
+    (partial(PartialPartition(6).label_errors, ENDS([5])), "for each of the 6 samples, got 5"),
     *(
         (
             partial(loss, CLUSTERS([0] * n), COMPLETED),
-            f"needs a partition of as many samples as the labels have, 4, got one of {n}",
+            f"needs one label for each of the {n} samples, got 4",
         )
         for loss in (FrobeniusLoss(), KnownLoss())
         for n in (3, 5)
     ),
     (partial(FrobeniusLoss(), CLUSTERS([0, 0, 1]), KNOWN), UNCOMPLETED),
     (partial(best_penalty, [LowRankForm(np.eye(3))], [KNOWN], loss=FrobeniusLoss()), UNCOMPLETED),
-    (partial(KNOWN.with_completion, COMPLETED), "a completion of its 3 samples, got one of 4"),
+    (partial(KNOWN.with_completion, COMPLETED), "A completion needs .* 3 samples, got 4"),
 ]
 
 SIGNAL = np.random.default_rng(0).normal(size=(6, 2)) + 3.0
@@ -159,17 +154,16 @@ SCATTERED = CLUSTERS([0, 1, 0, 2, 1, 0])
 FINITE = "DenseForm needs finite numbers, got (NaN|inf) at row 0, feature [01] of matrix"
 ONES = LowRankForm(np.ones((10, 1)))
 FORMS: Rows = [
-    (partial(DenseForm, np.zeros((2, 3))), r"a square matrix, got shape \(2, 3\)"),
+    (partial(DenseForm, np.zeros((2, 3))), r"square matrix .* of shape \(2, 3\)"),
     (partial(DenseForm, np.zeros(4)), r"got 1 dimension\(s\) in matrix"),
     (partial(DenseForm, np.zeros((0, 0))), r"found array with 0 sample\(s\) .* in matrix"),
-    (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
+    (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), "DenseForm needs a symmetric .*; pass"),
     (partial(DenseForm, [[1.0, NAN], [NAN, 1.0]]), FINITE),
     (partial(DenseForm, [[INF, 0.0], [0.0, 1.0]]), FINITE),
     *(
         (partial(LowRankForm, np.zeros(shape)), "LowRankForm (needs|found) .* in factors")
         for shape in [(5,), (), (0, 2), (5, 0), (2, 3, 4)]
     ),
-    (partial(LowRankForm, SIGNAL, None, 2.0), r"the truth that has the weight, got weight=2\.0"),
     (
         partial(LowRankForm(SIGNAL).plus(ENDS([2, 4, 6]), 1.0).plus, SCATTERED, 1.0),
         "holds one reference partition, got a second, different",
@@ -177,15 +171,14 @@ FORMS: Rows = [
     *(
         (partial(ChargedForm, ONES, penalties=penalties), sentence)
         for penalties, sentence in [
-            (np.zeros(10), "needs 11 penalties"),
-            (np.full(11, NAN), "needs finite penalties"),
-            (np.full(11, 1e300), "change the unit"),
+            (np.zeros(10), "each of the 11 positions, got 10"),
+            (np.full(11, NAN), "needs finite numbers, got NaN at row 0 of penalties"),
         ]
     ),
-    (partial(ConsensusForm, []), "needs one or more partitions of the same samples, got 0"),
-    (partial(ConsensusForm, [THREE, FOUR]), r"lengths \[3, 4\]"),
-    (partial(ConsensusForm, [THREE], [-1.0]), "needs 1 weights of at least 0"),
-    (partial(ConsensusForm, [THREE], [0.0]), "one is positive"),
+    (partial(ConsensusForm, []), r"a list of partitions as members, got \[\]"),
+    (partial(ConsensusForm, [THREE, FOUR]), "one label for each of the 3 samples, got 4"),
+    (partial(ConsensusForm, [THREE], [-1.0]), "needs weights of at least 0"),
+    (partial(ConsensusForm, [THREE], [0.0]), "not all zero"),
 ]
 
 EIGHT, ZEROS = LowRankForm(np.zeros((8, 1))), LowRankForm(np.zeros((6, 1)))
@@ -240,7 +233,7 @@ ORACLES: Rows = [
         "lower min_size",
     ),
     (partial(ConstrainedChangePoints(), ZEROS, 4, WHOLE), "from 3 to 3 segments"),
-    (partial(ConstrainedChangePoints(), LINE, None, WHOLE), "for 6"),
+    (partial(ConstrainedChangePoints(), LINE, None, WHOLE), "got 6"),
     (partial(ConstrainedKMeans(), LINE, 2, GROUPED), "from 3 clusters"),
     (partial(ConstrainedKMeans(), LINE, 5, GROUPED), "to 4 "),
     (partial(spectral_completion, DenseForm(np.eye(3)), None, KNOWN), "number of clusters"),
@@ -256,10 +249,6 @@ ORACLES: Rows = [
     (partial(SpectralRelaxation(), ONES, 0), "a whole number of at least 1"),
     (partial(LowRankForm, HOLED), "finite numbers, got NaN at row 1, feature 0 of factors"),
     (partial(boundary_margins, LINE, tolerance=-1), "tolerance"),
-    (
-        partial(BoundaryMargins(np.array([3, 8]), np.ones(1), np.zeros(8)).intervals, -1.0),
-        "score of at least 0",
-    ),
 ]
 
 PATH = segmentation_path(STEPS + 0.1, (1.0, 300.0))
@@ -295,7 +284,7 @@ SYMMETRIC = DenseForm(np.diag(np.arange(5.0)))
 EXACT = CompleteProblem(ml.DiagonalMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
 BARE = EXACT.stated(callbacks=[EarlyStopping(XS, YS)])
 REST: Rows = [
-    (partial(NodeLabels.from_labels, [0, 1, 1], [0, 0, 1, 1]), "got 3 labels for 4 samples"),
+    (partial(NodeLabels.from_labels, [0, 1, 1], [0, 0, 1, 1]), "of the 4 samples, got 3"),
     (partial(Neighborhood(0.5).pairs, LINED), "holds no pair"),
     (partial(Neighborhood(0.5).pairs, None), "nodes with positions"),
     (partial(Neighborhood(offsets=[(9, 9)]).pairs, GRID), r"at \[\(9, 9\)\] pixels holds no pair"),

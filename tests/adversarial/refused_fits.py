@@ -106,7 +106,7 @@ USES: Rows = [
             ([3, 3, -1, 3, 3], "n_segments from 1 to 120 .* of data set 2, got -1"),
             (2.7, "needs a whole n_segments from 1 to 120 .* got 2.7"),
             ("three", "needs a whole n_segments from 1 to 120 .* got .three."),
-            ([3, 3], "one n_segments for each of the 5 data sets, or one for all, got 2"),
+            ([3, 3], "one n_segments for each of the 5 data sets, got 2"),
             ([3, 3, [2, 3], 3, 3], r"n_segments from 1 to 120 .* of data set 2, got \[2, 3\]"),
             ({0: 3}, "needs a whole n_segments from 1 to 120 .* got {0: 3}"),
         ]
@@ -225,7 +225,7 @@ CLUSTERER: Rows = [
         (lambda data=data: ml.Clusterer(CLUSTERS).fit(*data), f"Clusterer needs .*{words}")
         for data, words in [
             ((IRIS, SPECIES[:10]), "one label for each of the 150 samples, got 10"),
-            (([IRIS, IRIS], [SPECIES]), "labels for each of the 2 data sets, got 1"),
+            (([IRIS, IRIS], [SPECIES]), "one labeling for each of the 2 data sets, got 1"),
             (([IRIS], [SPECIES]), "in two groups and more"),
             ((np.ma.array(IRIS, mask=IRIS > 7), SPECIES), "a rectangular array of real numbers"),
             ((1e200 * IRIS, SPECIES), "squared distances below 1e300"),
@@ -237,7 +237,7 @@ CLUSTERER: Rows = [
         r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;",
     ),
     (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
-    (lambda: table().score(IRIS, SPECIES[:-1]), "needs one label for each sample"),
+    (lambda: table().score(IRIS, SPECIES[:-1]), "for each of the 150 samples, got 149"),
     (
         lambda: (
             ml.Clusterer(CLUSTERS, n_folds=2, verbose=False)
@@ -278,7 +278,10 @@ PENALTIES: Rows = [
             (ml.FeaturePenalty((lambda x: x,)), r"row for every position 0 … T, got \(120, 6\)"),
             (ml.FeaturePenalty((lambda x: [NAN],)), "finite numbers"),
             (ml.FeaturePenalty((flags,), nonnegative=(True, True)), "one nonnegative for each"),
-            (ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)), "the same features"),
+            (
+                ml.FeaturePenalty((lambda x: x[0, : 1 + (x[0, 0] > 0)],)),
+                "one value for each of the",
+            ),
         ]
     ),
     (METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()), "ChangePoints"),
@@ -296,7 +299,7 @@ PENALTIES: Rows = [
             ([[NAN, 0]], None, "got NaN at row 0, feature 0 of y"),
             ([0.0], None, "got 1 dimension.* in y"),
             ([[-INF, INF]], None, "finite end"),
-            ([[0.0, 1.0]], [-1.0], "one finite nonnegative number for each of the 1"),
+            ([[0.0, 1.0]], [-1.0], "sample_weight of at least 0, not all zero"),
         ]
     ),
     (lambda: ml.PenaltyLearner().fit(X, [ml.PartialPartition(120)] * 5), "annotate changes, too"),

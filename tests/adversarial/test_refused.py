@@ -18,12 +18,12 @@ from tests.sentences import Rows, assert_refused, every_row
 NAN, INF = math.nan, math.inf
 P9, P10 = (Partition.from_change_points([n]) for n in (9, 10))
 LABELS: list[tuple[Any, Any, str]] = [
-    ([1, 2], [1, 2, 3], "2 and 3"),
+    ([1, 2], [1, 2, 3], "of the 2 true labels, got 3"),
     (None, [1], "contingency"),
     (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), [1, 2], "NaN"),
     (np.array([complex("nan"), 1]), [1, 2], "NaN"),
     (np.ma.array([1, 2], mask=[0, 1]), [1, 2], "mask"),
-    (P9, P10, "9 and 10 samples"),
+    (P9, P10, "of the 9 samples, got 10"),
 ]
 TABLES: list[tuple[Any, str]] = [
     ([1, 2], "dimension"),
@@ -35,16 +35,16 @@ TABLES: list[tuple[Any, str]] = [
 ]
 CHANGE_POINTS: list[tuple[Any, Any, int | None, str]] = [
     ([3, 3], [5], 10, "3 twice"),
-    ([3, 10], [5, 11], None, "10 and 11"),
+    ([3, 10], [5, 11], None, "10 and 11|10 samples, got 11"),
     (["a"], [5], 10, "real numbers"),
     ([[3]], [5], 10, "flat"),
     ([True], [5], 10, "integer"),
     (np.array([2**63], dtype=np.uint64), [5], None, "from 1"),
-    (P9, [5], 10, "9 and 10"),
+    (P9, [5], 10, "9 and 10|9 samples, got 10"),
 ]
 POINTS: list[tuple[Any, Any, Any, str]] = [
     ([[0.0], [1.0]], [1, 1], None, "two clusters"),
-    ([[0.0], [1.0]], [0, 1, 2], None, "3 labels for 2"),
+    ([[0.0], [1.0]], [0, 1, 2], None, "of the 2 points, got 3"),
     ([0.0, 1.0], [0, 1], None, "1 dimension"),
     ([[0.0], [INF]], [0, 1], None, "got inf"),
     (np.eye(3), [0, 1, 1], -np.eye(3), "metric"),
@@ -84,19 +84,19 @@ INDICES: Rows = [
     (lambda: indices.f_measure([5], [5], 10, margin=NAN), "margin"),
     (lambda: indices.covering({}, [5], 10), "annotator"),
     (lambda: indices.segmental_f1([0], [0], overlap=0), "overlap"),
-    (lambda: indices.edit_score([0, 1], [0]), "2 and 1"),
+    (lambda: indices.edit_score([0, 1], [0]), "of the 2 true labels, got 1"),
     (lambda: indices.hausdorff([5], [6], 12.5), "n_samples"),
     (lambda: indices.random_walk_index(np.ones((2, 2)), [0, 1], [0, 0], base=1), "base"),
     (lambda: indices.silhouette_score(np.eye(3) * 1e200, [0, 1, 1]), "squared distances"),
     (lambda: indices.edit_score(P9, P9, ignore_label=0), "samples or segments to ignore"),
-    (lambda: indices.weighted_adjusted_rand_score([0, 1], [0]), "2 and 1"),
+    (lambda: indices.weighted_adjusted_rand_score([0, 1], [0]), "of the 2 true labels, got 1"),
     (lambda: indices.weighted_adjusted_rand_score([0], [0], slope=-1), "slope"),
     (lambda: indices.compare([0], [0], field="dance"), 'field="speech", "music", "video" or'),
     (lambda: indices.compare([0], [0], field="video", rate=0), "rate"),
     (lambda: indices.compare([0], [0], field="music", rate=10), "two frames"),
     (lambda: indices.compare([0], [0], field="music", ignore_label=0), "every sample"),
     (lambda: indices.compare(contingency=[[1]], field="video"), "order of time"),
-    (lambda: indices.compare([0, 1], [0], field="video"), "2 and 1"),
+    (lambda: indices.compare([0, 1], [0], field="video"), "of the 2 true labels, got 1"),
     (lambda: indices.f_measure({1: [5], 2: [5, 11]}, [5, 10]), "5 and 10"),
     (lambda: indices.covering(["a", "a"], ["a", "b"]), "from_runs"),
     *(
@@ -113,8 +113,8 @@ INDICES: Rows = [
     (lambda: indices.dunn_score(np.eye(2), [0, 1], separation="median"), "separation"),
     (lambda: indices.dunn_score(np.eye(2), [0, 1], diameter="single"), "diameter"),
     *((lambda S=S: indices.random_walk_index(S, [0, 1], [0, 0]), text) for S, text in GRAPHS),
-    *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "2 and 1") for f in WALKS),
-    *((lambda f=f: f([1, 2], [1]), "2 and 1") for f in GAMMAS),
+    *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "of the 2 true labels, got 1") for f in WALKS),
+    *((lambda f=f: f([1, 2], [1]), "of the 2 true labels, got 1") for f in GAMMAS),
     *((lambda f=f: f([1, NAN], [1, 2]), "NaN") for f in GAMMAS),
     *((lambda f=f: f([1], [1], ties="half"), "ties") for f in GAMMAS),
     (lambda: indices.weighted_goodman_kruskal([1], [1], denominator="sum"), "denominator"),
@@ -128,7 +128,7 @@ INDICES: Rows = [
     (lambda: indices.mann_whitney_exact_p(0, 0, 3), "between 1 and"),
     (lambda: indices.mann_whitney_critical(3, 3, 1.5), "alpha"),
     (lambda: indices.stability_pairwise([[0, None], [None, 0]]), "share a point"),
-    (lambda: indices.stability_pairwise([[0, 1], [0]]), "same samples"),
+    (lambda: indices.stability_pairwise([[0, 1], [0]]), "of the 2 true labels, got 1"),
     (lambda: indices.adjusted(indices.rand_score, [0], [0], n_permutations=1), "n_permutations"),
     (lambda: indices.stability_summary([]), "minimum of 1"),
     (lambda: indices.stability(KMeans(2), np.eye(3), n_bootstrap=1), "n_bootstrap"),
@@ -142,7 +142,6 @@ UNLEARNED = ml.ChangePointMetricLearner()
 PICTURES: Rows = [
     (lambda: plots.plot_segmentation({}), "needs one or more segmentations"),
     (lambda: plots.plot_segmentation({"t": [9], "ours": [8]}), r"last change-points \[8, 9\]"),
-    (lambda: plots.plot_segmentation({"t": [9]}, None, {"ours": 1.0}), r"strips, got \['ours'\]"),
     (lambda: plots.plot_segmentation({"t": [9]}, np.ones(8)), "signal of 8 rows"),
     (lambda: plots.plot_annotations([0.0], {}, []), "and a signal of 1 rows"),
     (lambda: plots.plot_timeline({}), "one strip or more"),
@@ -150,15 +149,12 @@ PICTURES: Rows = [
     (lambda: plots.plot_embeddings({"x": np.ones((6, 2))}, [0] * 5), r"shape \(5, 2\) for 'x'"),
     (lambda: plots.plot_image_segmentations([EMPTY], {"people": [EMPTY[:, :3, 0]]}), "'people'"),
     (lambda: plots.plot_weights([1, INF]), "got inf at row 1 of weights"),
-    (lambda: plots.plot_weights([1.0], ["a", "b"]), "1 features, got 2 feature_names"),
-    (lambda: plots.plot_weights([1.0], ["a"], highlight=["z"]), r"got \['z'\]"),
+    (lambda: plots.plot_weights([1.0], ["a", "b"]), "one name for each of the 1 features, got 2"),
     (lambda: plots.plot_weights([1.0], top=0), "top of at least 1"),
     (lambda: plots.plot_metric_matrix(np.ones((2, 3))), "symmetric square matrix"),
     (lambda: plots.plot_convergence({}), "at least one trace"),
     (lambda: plots.plot_convergence(UNLEARNED), "a fitted learner, or names with a table"),
     (lambda: plots.plot_convergence({"a": {"lower_bound": [1.0]}}), "'objective' in the trace of"),
-    (lambda: plots.plot_convergence({"a": {**FAST, "lower_bound": [3, 3]}}), "below the best obj"),
-    (lambda: plots.plot_convergence({"a": {**FAST, "passes": [4, 2]}}), r"pass numpy\.cumsum"),
     (lambda: plots.plot_convergence({"a": {**FAST, "scale": 0.0}}), "one positive number as scale"),
     (lambda: plots.plot_elbow([1], [3.0], [[2.0, 1.0]]), r"\(smallest, largest\)"),
     (lambda: plots.plot_elbow([1, 2], [3.0, 2.0], None, 5), r"among n_segments \[1, 2\], got 5"),
@@ -182,14 +178,13 @@ def assign(x: Any, counts: Any, means: Any) -> Any:
 
 CLUSTERERS: Rows = [
     (lambda: clusterers.DPMeans().fit(FAR), "rescale X"),
-    (lambda: clusterers.DPMeans().fit(PAIR, sample_weight=[1, 0]), "above zero for each of the 2"),
-    (lambda: COST(PAIR, [0, 0, 1], 1.0), "3 labels for 2 rows"),
+    (lambda: clusterers.DPMeans().fit(PAIR, sample_weight=[1, 0]), "above zero, got 0"),
+    (lambda: COST(PAIR, [0, 0, 1], 1.0), "of the 2 rows of X, got 3"),
     (lambda: COST(PAIR, [0, 1], -1.0), "a penalty of at least 0, got -1"),
-    (lambda: ACCUMULATION(min_clusters=5, max_clusters=4).fit(PAIR), "got 5 and 4"),
     (lambda: ACCUMULATE([[0, 1]], 1.5), "threshold=None or a number between 0 and 1, got 1"),
     (lambda: ACCUMULATE([[None, 1]]), "without None"),
     *(
-        (lambda read=read, runs=runs: read(runs), "labelings of the same samples")
+        (lambda read=read, runs=runs: read(runs), "a list of labelings|of the 2 samples, got 3")
         for read in (ACCUMULATE, clusterers.coassociation)
         for runs in ([], [[0, 1], [0, 1, 2]])
     ),

@@ -118,7 +118,7 @@ def test_weights_of_a_score_count_repetitions(name: str) -> None:
     X, y = ([one for one, n in zip(data, weights) for _ in range(n)] for data in (row.X, row.y))
     weighted = model.score(row.X, row.y, sample_weight=weights)
     assert weighted == pytest.approx(model.score(X, y), rel=1e-9)
-    with pytest.raises(ValueError, match="needs sample_weight with one finite nonnegative number"):
+    with pytest.raises(ValueError, match="needs one sample_weight for each"):
         model.score(row.X, row.y, sample_weight=[1] * (len(row.X) + 1))
 
 

@@ -65,7 +65,7 @@ def test_windows_of_signals_and_what_is_refused() -> None:
     assert module[1].weight.requires_grad
     with pytest.raises(ValueError, match=r"needs windows \(n, 8, 2\), got shape \(150, 2, 8\)"):
         frozen.transform(windows.reshape(150, 2, 8))
-    with pytest.raises(ValueError, match="needs a module with finite outputs"):
+    with pytest.raises(ValueError, match=r"needs finite numbers, .* of outputs"):
         frozen.transform(windows * 1e300)
     with pytest.raises(ValueError, match="needs a module, a torch module or"):
         FrozenFeatures("network", (8, 2)).transform(windows)

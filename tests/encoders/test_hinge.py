@@ -207,7 +207,7 @@ def test_one_answer_in_threads_and_in_single_precision() -> None:
         ({"segments": False}, None, "needs an oracle for clusters"),
         ({"loss_scale": 0.0}, None, "needs a positive loss_scale"),
         ({"penalty": "free"}, None, 'needs penalty="learned"'),
-        ({}, RUNS[:2], "one labeling per data set"),
+        ({}, RUNS[:2], "one labeling for each"),
         ({}, [RUNS[0], RUNS[1], np.zeros(7)], "one label per sample"),
         (
             {"segments": False, "oracle": ml.oracles.SpectralRelaxation()},

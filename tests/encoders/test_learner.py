@@ -558,9 +558,8 @@ def test_a_frozen_module_stays_as_it_is() -> None:
         assert torch.equal(tensor, before[name])
     encoder.train()
     assert not encoder.module.training
-    for wrong, words in ((torch.nn.Linear, "function without arguments"), (dict, "torch module")):
-        with pytest.raises(ValueError, match=f"FrozenEncoder needs a.* {words}"):
-            FrozenEncoder(6, wrong)
+    with pytest.raises(ValueError, match="FrozenEncoder needs a torch module"):
+        FrozenEncoder(6, dict)
 
 
 def test_augmentations_move_truths_with_samples() -> None:

@@ -8,7 +8,6 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.apps.console.commands import main
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import Samples
@@ -134,13 +133,9 @@ def test_segments_of_single_samples_are_told() -> None:
         fitted.predict(noisy, n_segments=60)
 
 
-def test_margins_and_the_console_use_penalties(tmp_path, capsys) -> None:
+def test_margins_use_penalties() -> None:
     penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(), ml.views.BoundaryFeatures((3,))))
     fitted = learner(penalty=penalty, solver=ml.BundleDual()).fit(XS, YS)
-    file = ml.save(fitted, tmp_path / "model.npz")
-    assert main(["info", str(file)]) == 0
-    shown = f"of the penalty's features: {fitted.feature_penalty_.coef_[0]:.4g}"
-    assert shown in capsys.readouterr().out
     assert len(fitted.feature_penalty_.coef_) == 7
     for X, _ in TEST:
         ends = fitted.predict_change_points(X)
@@ -178,7 +173,7 @@ def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
     assert tuned.penalty_ > 0
 
 
-def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None:
+def test_penalties_in_units_of_each_sequences_variance(tmp_path) -> None:
     """Sequences of any contrast have the same segments, states and margins; a fit forgets it."""
     Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
     louder = [4.0**i * X + 3.0 for i, X in zip(range(-3, 3), Xs)]
@@ -204,8 +199,6 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
         assert again.penalty_ == pytest.approx(penalty)
     file = ml.save(fitted, tmp_path / "model.npz")
     np.testing.assert_array_equal(ml.load(file).predict(louder[0]), fitted.predict(Xs[0]))
-    assert main(["info", str(file)]) == 0
-    assert f"{penalty:.4g} times the variance of a sequence" in capsys.readouterr().out
     with pytest.raises(ValueError, match="needs unit=None or"):
         fitted.tune_penalty(Xs, ys, unit="std")
     assert fitted.tune_penalty(louder, ys).penalty_ == absolute

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse
 
 import metriclearn as ml
+from experiments.rivals.image_baselines import EuclideanSimilarity
 from metriclearn import baselines
-from metriclearn.baselines.similarities import EuclideanSimilarity
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings, read_weights
 from metriclearn.running.callbacks import Callback
@@ -162,7 +162,7 @@ FOUR = [0] * 4
 NEITHER = r"\d labels for the 4 samples .*; pass 4 labels, or change-points that rise to 4"
 BAD_LABELS: list[tuple[Any, Any, str]] = [
     ([A, B], None, "Learner requires y to be passed, but the target y is None"),
-    ([A, B], [FOUR], r"one labeling per data set, got 2 data set\(s\) and 1 labeling\(s\)"),
+    ([A, B], [FOUR], r"one labeling for each of the 2 data sets, got 1"),
     ([A, B], [FOUR] * 2, "one label per sample, got 4 labels for the 3 samples of data set 1"),
     ([A, B], [[-1] * 4, [0] * 3], "every sample of data set 0 labeled, got .*4 samples, 0 l"),
     ([A, B], [FOUR, [0, -1, -1]], "sample of data set 1 labeled, got .*3 samples, 1 labeled"),

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 
 import metriclearn as ml
-from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
+from experiments.rivals.image_baselines import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.features.media.image import Color, PixelBlocks, Position, Superpixels
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut
@@ -285,7 +285,7 @@ REFUSED: Rows = [
             ((FLAT * 65535).astype(np.uint16), 2, "got uint16 from 32767 to 32767"),
             (ONE.nodes(FLAT), 2, "from 1 to 1 for the 1 nodes"),
             (FLAT, 101, "from 1 to 99 for the 99 nodes of data set 0, got 101"),
-            ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, .* for all, got 1"),
+            ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, got 1"),
             (np.ones((9, 3)), 2, "is expecting 5 features"),
         ]
     ),

@@ -97,7 +97,7 @@ def test_sequences_of_the_training_are_kept_out_of_the_mean(
 def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = f"hydra.run.dir={tmp_path}/out"
     assert "model" in failure(capsys, "evaluate", "dataset=synthetic", out)
-    assert "does not exist" in failure(capsys, "evaluate", f"model={tmp_path}/no.npz", out)
+    assert "No such file" in failure(capsys, "evaluate", f"model={tmp_path}/no.npz", out)
     (tmp_path / "bad.npz").write_bytes(b"nothing")
     assert "damaged" in failure(capsys, "evaluate", f"model={tmp_path}/bad.npz", out)
     for other in (Segmenter(), DPMeans()):

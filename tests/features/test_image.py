@@ -10,7 +10,6 @@ from metriclearn.features.media.image import (
     Centrality,
     Color,
     ColorContext,
-    GaborEnergy,
     GradientEnergy,
     ImageFeatures,
     PixelBlocks,
@@ -74,17 +73,6 @@ def test_gradient_is_at_the_edge_in_lightness_per_pixel() -> None:
     assert edge.features[nearest < 5].min() > 5 * edge.features[nearest > 20].max()
 
 
-def test_gabor_answers_to_its_frequency() -> None:
-    wave = 0.5 + 0.3 * np.sin(2 * np.pi * 0.25 * np.arange(64))
-    stripes = np.broadcast_to(wave[None, :, None], (64, 64, 3))
-    low, high = (
-        ImageFeatures(PixelBlocks(4), (GaborEnergy((0.05, 0.25)),)).nodes(stripes).features.T
-    )
-    assert np.all(high > 3 * low)
-    flat = np.full((32, 32, 3), 0.5)
-    assert np.abs(ImageFeatures(PixelBlocks(4), (GaborEnergy(),)).nodes(flat).features).max() < 1e-8
-
-
 def test_context_is_smooth_color() -> None:
     own, around = (
         ImageFeatures(PixelBlocks(600), (group,)).nodes(two_halves()).features[:, 1]
@@ -105,9 +93,9 @@ def test_border_contrast_tells_the_middle_from_the_border() -> None:
 
 
 def test_names_carry_units_and_match() -> None:
-    features = ImageFeatures(groups=(Color(), GaborEnergy((0.1,)), GradientEnergy()))
+    features = ImageFeatures(groups=(Color(), Centrality(), GradientEnergy()))
     assert features.names[:3] == ["L [Lab]", "a [Lab]", "b [Lab]"]
-    assert len(features.names) == features.nodes(two_halves()).features.shape[1] == 6
+    assert len(features.names) == features.nodes(two_halves()).features.shape[1] == 7
     assert list(clone(features).get_feature_names_out()) == features.names
     changed = clone(features).set_params(segmenter__n_segments=7)
     assert changed.segmenter.n_segments == 7

@@ -12,7 +12,6 @@ from metriclearn.features.media.audio import AudioFeatures, SoundWindows
 from metriclearn.features.media.gist import Gist
 from metriclearn.features.media.image import (
     BorderContrast,
-    GaborEnergy,
     ImageFeatures,
     PixelBlocks,
     Superpixels,
@@ -74,7 +73,6 @@ def picture(value: float, kind: Any, shape: tuple[int, ...] = (5, 5, 3)) -> Call
         (image(Superpixels(0)), "Superpixels needs a whole n_segments of at least 1, got 0."),
         (image(PixelBlocks(-1)), "PixelBlocks needs a n_blocks of at least 1, got -1."),
         (image(3), "ImageFeatures needs a segmenter such as Superpixels(), got 3."),
-        (image(PixelBlocks(4), GaborEnergy((0,))), "GaborEnergy needs a list of positive freq"),
         (image(PixelBlocks(4), BorderContrast(scale=0)), "BorderContrast needs a positive scale"),
         (image(lambda pixels: np.full((6, 8), 2)), "gives each pixel the number 0 … S-1"),
         (image(lambda pixels: np.zeros((2, 2), int)), "got an array of shape (2, 2) of int64"),

@@ -110,17 +110,6 @@ def test_label_errors_as_in_penalty_learning() -> None:
     assert known.label_errors(Partition.from_change_points([10, 15, 22, 25, 40])) == (0, 0)
 
 
-def test_clusterings_that_agree() -> None:
-    known = PartialPartition(6, labels=[0, -1, 1, -1, 0, -1], same=[(2, 4)])
-    assert known.allows_clusters(Partition.from_labels([0, 1, 1, 1, 0, 2]))
-    assert not known.allows_clusters(Partition.from_labels([0, 1, 1, 1, 2, 2]))  # 0 taken apart
-    assert not known.allows_clusters(Partition.from_labels([0, 1, 0, 0, 0, 2]))  # 0 and 1 joined
-    assert not known.allows_clusters(Partition.from_labels([0, 1, 1, 2, 0, 2]))  # the span
-    shorter = Partition.from_labels([0, 0, 1, 1, 1])
-    assert not known.allows_clusters(shorter)
-    assert not known.allows(shorter)
-
-
 def test_equal_whatever_the_iterable_the_order_and_duplicates() -> None:
     one = PartialPartition(6, change_points=[2, 4], regions=[(0, 4, EXACTLY_ONE)])
     again = PartialPartition(6, change_points={4, 2}, regions=[(0, 4, EXACTLY_ONE)])

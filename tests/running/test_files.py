@@ -61,15 +61,15 @@ def test_error_of_another_file_passes_through(tmp_path: Path) -> None:
 def test_folder_in_place_of_a_file_and_missing_ones(tmp_path: Path) -> None:
     learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(checkpoint=str(tmp_path)))
     for call, sentence in (
-        (lambda: learner.fit([[0.0], [1.0]], [0, 1]), r"got the folder .*checkpoint\.npz'\."),
+        (lambda: learner.fit([[0.0], [1.0]], [0, 1]), "Is a directory"),
         (lambda: ml.save(learner, tmp_path), r"is a folder; add the name of the file to write"),
-        (lambda: ml.load(tmp_path), r"is a folder; add the name of the file\."),
+        (lambda: ml.load(tmp_path), "Is a directory"),
     ):
         with pytest.raises((OSError, ValueError), match=sentence) as raised:
             call()
         assert "remove" not in str(raised.value)
     for call, sentence in (
-        (lambda: ml.load(tmp_path / "no.npz"), r"needs a model file, but .*no\.npz does"),
+        (lambda: ml.load(tmp_path / "no.npz"), r"No such file .*no\.npz"),
         (lambda: ml.save(learner, tmp_path / "missing" / "m.npz"), "missing"),
     ):
         with pytest.raises(OSError, match=sentence):

@@ -112,7 +112,7 @@ def test_pickles_are_never_opened(tmp_path) -> None:
     np.savez(stream := io.BytesIO(), metriclearn=np.array([Bomb(mark)], dtype=object))
     for content in (pickle.dumps(Bomb(mark)), stream.getvalue()):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"needs a file written by metriclearn\.save"):
+        with pytest.raises(ValueError, match=r"cannot be read as a model of metriclearn\.save"):
             ml.load(path)
     assert not mark.exists()
 
@@ -126,7 +126,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path, learner) -> None:
     np.savez(stream := io.BytesIO(), components=np.eye(3))
     for damaged in (*truncated, flipped, b"a text\n", b"PK\x03\x04", stream.getvalue()):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"metriclearn\.(load|save).*model\.npz") as caught:
+        with pytest.raises(ValueError, match=r"model\.npz.* model") as caught:
             ml.load(path)
         assert "\n" not in str(caught.value)
 
@@ -162,7 +162,7 @@ def test_incomplete_or_invented_contents_and_other_formats_are_refused(tmp_path,
     for change in CHANGES:
         path.write_bytes(content)
         rewrite(path, change)
-        with pytest.raises(ValueError, match=r"metriclearn\.load .*model\.npz"):
+        with pytest.raises(ValueError, match=r"model\.npz"):
             ml.load(path)
     for other in (5, 7):
         rewrite(path, lambda document, _, n=other: document.update(format=n, version="9.1"))

@@ -16,6 +16,7 @@ from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
 from tests.estimators.test_normalized_cuts import SMALL, arrays, images, learner_of
+from tests.exhaustive import allows_clusters
 from tests.similarities.problems import expanded
 from tests.training import assert_never_rises, some_of
 
@@ -35,7 +36,7 @@ def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
             ml.similarities.GaussianSimilarity().operator(problem.nodes, np.eye(3))
         )
         found = complete_nodes(form, None, known)
-        assert known.nodes.allows_clusters(found)
+        assert allows_clusters(known.nodes, found)
         seeded = np.unique(known.columns[known.labeled])
         values = []
         for free in itertools.product(seeded, repeat=int(np.sum(known.columns < 0))):

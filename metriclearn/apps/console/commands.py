@@ -207,12 +207,7 @@ def segment(
         return _follow_input(segmenter, rate, delay, fill, duplicates)
     if rate is not None or delay is not None:
         raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
-    if not isinstance(segmenter, metriclearn.Segmenter):
-        raise ValueError(
-            f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
-            "with metriclearn fit."
-        )
-    paths = _to_segment(files, segmenter.extractor is None)
+    paths = _to_segment(files, _of_recordings(segmenter, model).extractor is None)
     targets = _targets(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
     true = _truth(truth, [path.stem for path in paths], annotator)
@@ -411,32 +406,22 @@ def _read_labels(path: Path, *options: str | None) -> dict[str, list[Segment]]:
 def info(model: Annotated[Path, "model file written by fit"]) -> None:
     """describe a model
 
-    Prints the labels, recordings and features, the validation loss, the rank of the metric, the
-    penalty and the features with the largest weights.
+    Prints the labels, recordings and features, the validation loss, the members and the features
+    with the largest weights.
 
     example:
       metriclearn info songs.model
     """
-    fitted = running.without_classifiers(model)
-    if isinstance(fitted, metriclearn.Segmenter) and hasattr(fitted, "agreement_"):
-        _print(fitted.summary())
-        return
-    fitted = metriclearn.load(model)
-    parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
-    names = " → ".join(type(part).__name__ for part in parts)
-    if not hasattr(parts[-1], "components_"):
-        parameters = " ".join(str(fitted).split())
-        print(f"{names} without a metric, as it is not fitted or learns none; {parameters}")
-        return
-    print(f"{names} of {parts[0].n_features_in_} features")
-    print(f"rank of the metric: {len(parts[-1].components_)}")
-    if getattr(parts[-1], "penalty_", None) is not None:
-        unit = parts[-1].score_.unit if hasattr(parts[-1], "score_") else None
-        times = "" if unit is None else " times the variance of a sequence under the metric"
-        print(f"penalty per segment: {parts[-1].penalty_:.4g}{times}")
-    if getattr(parts[-1], "feature_penalty_", None) is not None:
-        weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
-        print(f"weights of the penalty's features: {weights}")
+    _print(_of_recordings(running.without_classifiers(model), model).summary())
+
+
+def _of_recordings(fitted: Any, model: Path) -> metriclearn.Segmenter:
+    if not isinstance(fitted, metriclearn.Segmenter):
+        raise ValueError(
+            f"{str(model)!r} is a {type(fitted).__name__}, not a model of recordings; make one "
+            "with metriclearn fit."
+        )
+    return fitted
 
 
 def _print(lines: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import io
 import json
-import re
 import secrets
 import socket
 import tempfile
@@ -94,9 +93,9 @@ class Page:
             "/api/project": ("GET", Page.state),
             "/api/changes": ("PUT", Page.change),
             "/api/tiers": ("POST", Page.new_tier),
-            "/api/learned/{serial}": ("GET", Page.learned),
-            "/api/tiles/{name}/{level}/{index}": ("GET", Page.tiles),
-            "/api/spectrogram/{name}/{level}/{index}": ("GET", Page.spectrogram),
+            "/api/learned/{serial:int}": ("GET", Page.learned),
+            "/api/tiles/{name}/{level:int}/{index:int}": ("GET", Page.tiles),
+            "/api/spectrogram/{name}/{level:int}/{index:int}": ("GET", Page.spectrogram),
             "/api/thumbnails/{name}": ("GET", Page.thumbnails),
             "/media/{name}": ("GET", Page.media),
             "/export/{kind}": ("GET", Page.export_all),
@@ -185,7 +184,7 @@ class Page:
         If there is no newer result after some seconds, the old result is sent again. Waiting
         does not block a thread, so any number of browser windows may be open.
         """
-        serial = _number(request, "serial")
+        serial = request.path_params["serial"]
         deadline = time.monotonic() + _PATIENCE
         look, revision = 0.0, self.project.revision
         while self.loop.learned["serial"] == serial and time.monotonic() < deadline:
@@ -241,7 +240,7 @@ class Page:
         return "application/octet-stream", one.spectrogram(level, index).tobytes()
 
     def _tile(self, request: Any) -> tuple[Recording, int, int]:
-        level, index = _number(request, "level"), _number(request, "index")
+        level, index = request.path_params["level"], request.path_params["index"]
         if level > 30 or index > 1 << 40:
             raise Refusal(404, "There is no such tile.")
         return self._recording(request.path_params["name"]), level, index
@@ -373,13 +372,6 @@ class Page:
         if one.kind not in kinds or not inside:
             raise Refusal(404, f"There is no such file of {one.name!r}; it may have been removed.")
         return one
-
-
-def _number(request: Any, name: str) -> int:
-    text = request.path_params[name]
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise Refusal(404, f"The address needs a whole number, got {text[:20]!r}.")
-    return int(text)
 
 
 def _format(kind: str) -> datasets.Format:

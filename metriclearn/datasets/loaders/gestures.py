@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import OneOf, needs
+from metriclearn.running.parameters import needs
 
 _FILES = ("sequences.npz", "segments.csv")
 _FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
@@ -40,9 +40,9 @@ def gesture_phase(
     name: str,
     root: PathLike | None,
     *,
-    features: Annotated[str, OneOf("va3", "raw", "both")] = "va3",
+    features: Literal["va3", "raw", "both"] = "va3",
     derived: bool = False,
-    group: Annotated[str, OneOf("user", "story", "video")] = "user",
+    group: Literal["user", "story", "video"] = "user",
 ) -> LabeledSequences:
     """Read videos of gestures; see load_dataset."""
     lay_out(name, root, _FILES, "*_raw.csv", _convert)

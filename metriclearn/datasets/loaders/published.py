@@ -13,7 +13,7 @@ from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import Items, LabeledSequences, of_parts
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Real, Whole, needs, real_array
+from metriclearn.running.parameters import Real, Whole, check_each, needs, real_array
 
 _FEWEST = 3  # least number of segments of a document
 _BLOCK = 3  # sentences
@@ -179,11 +179,7 @@ class PenaltyTargets(Items):
             If there is not one finite number for every sequence.
         """
         logs = real_array("PenaltyTargets", "log_penalties", np.reshape(log_penalties, (1, -1)))[0]
-        if len(logs) != len(self):
-            raise ValueError(
-                f"PenaltyTargets needs one log penalty for each of {len(self)} sequences, got "
-                f"{len(logs)}."
-            )
+        check_each("PenaltyTargets", "log penalty", len(logs), "sequences", len(self))
         places = [np.searchsorted(s, z, "right") - 1 for s, z in zip(self.starts, logs)]
         return np.array([errors[max(i, 0)] for errors, i in zip(self.errors, places)])
 
@@ -211,12 +207,6 @@ def penalties(
     with reading(path, "a CSV file with the column sequenceID and features"):
         rows = pd.read_csv(path, index_col="sequenceID").astype(float)
     names = list(mine.index)
-    known = {*of_sequence} & {*rows.index} & {*outputs.index}
-    if missing := [one for one in names if one not in known]:
-        raise ValueError(
-            f"load_dataset({name!r}) needs inputs, outputs and errors of every sequence of "
-            f"{set!r}, got none of {missing[0]!r}; get the files again."
-        )
     data = PenaltyTargets(
         names,
         list(rows.loc[names].to_numpy(dtype=float)),

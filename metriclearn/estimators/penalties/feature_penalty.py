@@ -17,6 +17,7 @@ from metriclearn.running.parameters import (
     OneOf,
     Real,
     Whole,
+    check_each,
     check_parameters,
     real_array,
     shown,
@@ -132,12 +133,7 @@ class FeaturePenalty(ComponentParameters):
             means.append(rows.mean(axis=0))
             variances.append(rows.var(axis=0))
             ranges.append([rows.min(axis=0), rows.max(axis=0)])
-            if len(means[-1]) != len(means[0]):
-                raise ValueError(
-                    "FeaturePenalty needs the same features of every sequence, got "
-                    f"{len(means[0])} of sequence 0 and {len(means[-1])} of sequence "
-                    f"{len(means) - 1}."
-                )
+            check_each("FeaturePenalty", "value", len(means[-1]), "features", len(means[0]))
         lowest, highest = np.swapaxes(ranges, 0, 1)
         self.range_ = np.array([lowest.min(axis=0), highest.max(axis=0)])
         self.mean_ = np.mean(means, axis=0)
@@ -145,11 +141,8 @@ class FeaturePenalty(ComponentParameters):
         varies = deviation > _VARIES * np.max(np.abs(means), axis=0, initial=0.0)
         self.deviation_ = np.where(varies, deviation, np.inf)
         q = len(self.mean_)
-        if np.size(self.nonnegative) not in (1, q):
-            raise ValueError(
-                f"FeaturePenalty needs one nonnegative for each of {q} features, got "
-                f"{shown(self.nonnegative)}."
-            )
+        if np.size(self.nonnegative) > 1:
+            check_each("FeaturePenalty", "nonnegative", np.size(self.nonnegative), "features", q)
         # The solvers' weights are not negative. If v may be negative, a column comes with both
         # signs.
         free = ~np.broadcast_to(np.asarray(self.nonnegative, dtype=bool), q)

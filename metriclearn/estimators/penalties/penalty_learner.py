@@ -31,7 +31,16 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Each, Needs, Of, Real, Whole, needs, real_array
+from metriclearn.running.parameters import (
+    Each,
+    Needs,
+    Of,
+    Real,
+    Whole,
+    check_each,
+    needs,
+    real_array,
+)
 from metriclearn.views.columns import check_range
 from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 from metriclearn.views.sequence import SequenceFeatures
@@ -314,11 +323,8 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         """Call ``program`` for every sequence with its penalty and its annotations."""
         _PATHS.check(type(self).__name__, "paths", paths)
         data = self.read_data(X)
-        if paths is not None and len(paths) != len(data.arrays):
-            raise ValueError(
-                f"{type(self).__name__} needs one of the paths for each of {len(data.arrays)} "
-                f"sequences, got {len(paths)}."
-            )
+        if paths is not None:
+            check_each(type(self).__name__, "path", len(paths), "sequences", len(data.arrays))
         facts: Iterable[Any] = repeat(None)
         if known is not None:
             facts = read_labelings(type(self).__name__, known, data, segments=True, partial=True)

@@ -23,7 +23,15 @@ from metriclearn.problem.partition import (
     label_values,
 )
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import Whole, check_parameters, real_array, shown, text, whole
+from metriclearn.running.parameters import (
+    Whole,
+    check_each,
+    check_parameters,
+    check_weights,
+    shown,
+    text,
+    whole,
+)
 from metriclearn.views.gaps import Labels
 
 # Weights below this fraction of the largest weight change a sum only by rounding.
@@ -59,11 +67,7 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
         )
-    if len(labelings) != len(data.arrays):
-        raise ValueError(
-            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
-            f"{len(labelings)} labeling(s); pass a list of one array or list for each data set."
-        )
+    check_each(who, "labeling", len(labelings), "data sets", len(data.arrays))
     return labelings
 
 
@@ -240,11 +244,7 @@ def read_counts(
     listed = hasattr(given, "__len__") and hasattr(given, "__iter__")
     several = listed and not isinstance(given, _NO_LIST)
     counts = list(given) if several else [given] * len(data.arrays)
-    if len(counts) != len(data.arrays):
-        raise ValueError(
-            f"{who} needs one {name} for each of the {len(data.arrays)} data sets, or one for "
-            f"all, got {len(counts)}."
-        )
+    check_each(who, name, len(counts), "data sets", len(data.arrays))
     if optional and {*map(type, counts)} == {type(None)}:
         # The data may be on disk, so we do not read them here.
         return counts
@@ -262,12 +262,7 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
     """Check that each data set has one nonnegative weight, and that not all weights are zero."""
     if sample_weight is None:
         return None
-    weights = real_array(who, "sample_weight", sample_weight, 1)
-    if weights.shape != (n,) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
-        raise ValueError(
-            f"{who} needs sample_weight with one finite nonnegative number for each of the {n} "
-            f"data sets, not all zero, got shape {weights.shape}."
-        )
+    weights = check_weights(who, "sample_weight", sample_weight, "data sets", n)
     least = weights[weights > 0].min()
     if least < _LEAST_WEIGHT * weights.max():
         raise ValueError(

@@ -19,7 +19,7 @@ from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Of, Real, check_changed, dimensions, real_array
+from metriclearn.running.parameters import Of, Real, check_changed, dimensions, symmetric
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 from metriclearn.views.columns import Measures, measure
@@ -138,18 +138,11 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
 
 
 def _read_similarities(who: str, item: Any, i: int) -> NDArray:
-    stack = real_array(who, f"data set {i}", item, None)
-    if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
+    stack = symmetric(who, f"the similarities (n, S, S) of data set {i}", item, 3)
+    if stack.min() < 0:
         raise ValueError(
-            f"{who} needs similarities of shape (n, S, S) with GivenSimilarities, got "
-            f"{stack.shape} in data set {i}."
-        )
-    flipped, tolerance = stack.transpose(0, 2, 1), 1e-8 * np.abs(stack).max()
-    symmetric = np.allclose(stack, flipped, rtol=0, atol=tolerance)
-    if not symmetric or stack.min() < 0:
-        raise ValueError(
-            f"{who} needs finite, nonnegative, symmetric similarities, got others in data set {i}; "
-            "a kernel matrix is one, a distance matrix is not."
+            f"{who} needs similarities of at least 0, got {stack.min():g} in data set {i}; a "
+            "kernel matrix is one, a distance matrix is not."
         )
     return stack
 

@@ -15,7 +15,7 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.selection.parts import Member
-from metriclearn.running.parameters import SWITCH, Of, OneOf, Whole, needs
+from metriclearn.running.parameters import Of, OneOf, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.chain import Chain
@@ -45,7 +45,7 @@ _SIGNALS = 3  # with at most so many columns, details tell what windows of the c
 def default_members(
     classes: NDArray | None = None,
     n_features: Annotated[int, Whole(1)] = 1,
-    alone: Annotated[bool, SWITCH] = False,
+    alone: bool = False,
     window: Annotated[int | None, OneOf(None, Whole(2))] = None,
     before: Annotated[Any, Of("reach", "views.Columns(0, 6)", optional=True)] = None,
 ) -> dict[str, list[Member]]:

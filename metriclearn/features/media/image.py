@@ -157,41 +157,6 @@ class GradientEnergy(ComponentParameters):
 
 
 @dataclass(eq=False, repr=False)
-class GaborEnergy(ComponentParameters):
-    """Mean magnitude of the response of the lightness L to Gabor filters, summed over orientations.
-
-    Parameters
-    ----------
-    frequencies : sequence of float
-        Frequencies of the filters in cycles per pixel.
-    n_orientations : int
-    """
-
-    frequencies: Annotated[
-        Sequence[float], Each(Positive(), "a list of positive {name}", least=1)
-    ] = (0.1, 0.25)
-    n_orientations: Annotated[int, Whole(1)] = 4
-
-    @property
-    def names(self) -> list[str]:
-        return [f"Gabor energy at {f:g}/px [L]" for f in self.frequencies]
-
-    def __call__(self, picture: Picture) -> NDArray:
-        from scipy.signal import fftconvolve
-
-        gabor_kernel = optional("skimage.filters", "image").gabor_kernel
-
-        L = picture.lab[..., 0] - picture.lab[..., 0].mean()
-        energies = np.zeros((*picture.shape, len(self.frequencies)))
-        for place, frequency in enumerate(self.frequencies):
-            for angle in np.pi * np.arange(self.n_orientations) / self.n_orientations:
-                kernel = gabor_kernel(frequency, theta=angle)
-                kernel = kernel - kernel.mean()  # the response to a constant is 0
-                energies[..., place] += np.abs(fftconvolve(L, kernel, mode="same"))
-        return picture.pool(energies)
-
-
-@dataclass(eq=False, repr=False)
 class ColorContext(ComponentParameters):
     """Lab color smoothed by a Gaussian.
 
@@ -317,8 +282,8 @@ class ImageFeatures(ComponentParameters):
         ``Superpixels``, ``PixelBlocks``, or any callable that maps an image (H, W, 3) to the node
         of every pixel, (H, W).
     groups : sequence of groups
-        ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``GaborEnergy``,
-        ``ColorContext``, ``BorderContrast``, or any callable that maps a ``Picture`` to features of
+        ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``ColorContext``,
+        ``BorderContrast``, or any callable that maps a ``Picture`` to features of
         its nodes, (S, p). Such a callable has the attribute ``names``: one name per feature, with
         its unit.
 

@@ -31,7 +31,7 @@ from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.problem.regions import segment_rules
-from metriclearn.running.parameters import Whole
+from metriclearn.running.parameters import Whole, check_each
 
 _LARGEST = 1e280  # largest penalty or weight: a sum over 2³¹ segments is still finite
 # Distances are tabulated for at least WIDE features and at most _SHORT samples, unless a gap of
@@ -197,11 +197,8 @@ class PenalizedSegmentation:
             raise ValueError(
                 f"ChangePoints needs fewer than 2**31 samples, got {T}; divide the sequence."
             )
-        if known is not None and known.n_samples != T:
-            raise ValueError(
-                f"ConstrainedChangePoints needs partial labels for the {T} samples, got some for "
-                f"{known.n_samples}."
-            )
+        if known is not None:
+            check_each("ConstrainedChangePoints", "partial label", known.n_samples, "samples", T)
         sums = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         cumulative = check_squares("ChangePoints", sums)
         plain: Any = form

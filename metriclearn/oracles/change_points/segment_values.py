@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.charges import Charges, charge
 from metriclearn.problem.named_segments import NameScores
-from metriclearn.running.callbacks import is_interrupt
+from metriclearn.running.command_line import is_interrupt
 
 # Python calls only the kernels with ``@called``. Kernels with ``@njit(**WITHIN)`` are called by
 # other kernels: they are compiled with their callers, and Python cannot call them.

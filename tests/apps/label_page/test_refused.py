@@ -9,7 +9,7 @@ import pytest
 
 from tests.apps.label_page.test_server import FORMATS, SEGMENTS, TOKEN, Server, running, write_table
 
-NINES, ZEROS = "9" * 5000, "0" * 400
+ZEROS = "0" * 400
 CHANGES = f"/{TOKEN}/api/changes"
 WEB_SOCKET = {
     "Upgrade": "websocket",
@@ -53,8 +53,8 @@ REFUSED: list[tuple[str, str, Any, dict[str, str], str]] = [
         for path in (
             *("static/../server.py", "static/..%2fserver.py", "static//etc/passwd"),
             *("media/..%2f..%2fsecret", "media/one", "export/csv/..%2fsecret", "export/..%2f/one"),
-            *("api/tiles/..%2fsecret/0/0", "api/tiles/one/99/0", f"api/tiles/one/0/{NINES}"),
-            *("api/tiles/one/0/99999999999999999999", f"api/learned/{NINES}"),
+            *("api/tiles/..%2fsecret/0/0", "api/tiles/one/99/0"),
+            *("api/tiles/one/0/99999999999999999999", "api/learned/-1"),
             *("api/tiles/one/0/0?channels=-1", "api/tiles/one/0/0?channels=7"),
             "tier/none/api/project",
         )

@@ -10,10 +10,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from experiments.harness.procedure import Case, Method, Outcome
-from experiments.rivals.image_baselines import ScikitLearnSpectral, some_features
+from experiments.rivals.image_baselines import (
+    EuclideanSimilarity,
+    ScikitLearnSpectral,
+    SimilarityGridSearch,
+    some_features,
+)
 from experiments.studies.images import MEASURES, Images, Pictures, image_scores, split, words_of
 from metriclearn import NormalizedCutMetricLearner
-from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
 from metriclearn.features import ImageFeatures
 from metriclearn.features.media.image import Color, PixelBlocks, Position
