@@ -29,6 +29,8 @@ from tests.experiments.command import DATA_REASON, call, failure, refusal, resul
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
 FEW = ("tiny=true", "n_jobs=1", "pictures=false", "~methods.full", "~methods.trace", "~methods.pca")
+# all members of ours are in the run of the fixture ``synthetic``
+FEW += ("+methods.ours.estimator.members={a: [{_target_: metriclearn.WhitenedMetricLearner}]}",)
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
 
