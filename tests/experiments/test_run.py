@@ -24,13 +24,12 @@ from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
-from tests.experiments.command import DATA_REASON, call, failure, refusal, results_of
+from tests.experiments.command import DATA_REASON, ONE_MEMBER, call, failure, refusal, results_of
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
 FEW = ("tiny=true", "n_jobs=1", "pictures=false", "~methods.full", "~methods.trace", "~methods.pca")
-# all members of ours are in the run of the fixture ``synthetic``
-FEW += ("+methods.ours.estimator.members={a: [{_target_: metriclearn.WhitenedMetricLearner}]}",)
+FEW += (ONE_MEMBER,)  # all of them are in the run of the fixture ``synthetic``
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
 
