@@ -46,8 +46,8 @@ NEEDED = {
     "model",
     [
         ConditionalRandomField(),
-        MultiStageNetwork(n_rounds=40),
-        SegmentationTransformer(n_rounds=60),
+        MultiStageNetwork(n_rounds=15),
+        SegmentationTransformer(n_rounds=20),
         ModeFilter(Posteriors(LogisticRegression(), 1, n_folds=2)),
         WindowClassifier(LogisticRegression()),
         WindowClassifier(thin=True),
