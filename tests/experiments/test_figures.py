@@ -34,6 +34,15 @@ def changed(text: str, place: int) -> str:
     return f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}"
 
 
+def assert_named(root: Path, capsys, wanted: list[str], before: dict[Path, bytes]) -> None:
+    """The check tells all that was changed; the files are then again as they were before."""
+    assert main(["--check"], root) == 1
+    told = capsys.readouterr().err
+    assert [sentence for sentence in wanted if sentence not in told] == []
+    for path, content in before.items():
+        path.write_bytes(content)
+
+
 def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One digit of a page, a number without a mark, a digit of a record."""
     before, wanted, claim = {}, [], "It is 12.5 times as fast."
@@ -56,11 +65,7 @@ def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFi
         before[page], text = page.read_bytes(), page.read_text(encoding="utf-8")
         page.write_text(changed(text, text.index(DIGIT.findall(text)[0])), encoding="utf-8")
         wanted.append(f"docs/research/{page.name}: line")
-    assert main(["--check"], copied) == 1
-    told = capsys.readouterr().err
-    assert [sentence for sentence in wanted if sentence not in told] == []
-    for page, content in before.items():
-        page.write_bytes(content)
+    assert_named(copied, capsys, wanted, before)
 
 
 def test_other_results_and_pictures_are_named(copied, capsys) -> None:
@@ -89,11 +94,7 @@ def test_other_results_and_pictures_are_named(copied, capsys) -> None:
         image.putpixel((5, 5), tuple(255 - v for v in image.getpixel((5, 5))))  # type: ignore
         image.save(picture, pnginfo=texts)
         wanted.append(f"{picture.name}, {digest(picture)}")
-    assert main(["--check"], copied) == 1
-    told = capsys.readouterr().err
-    assert [sentence for sentence in wanted if sentence not in told] == []
-    for path, content in before.items():
-        path.write_bytes(content)
+    assert_named(copied, capsys, wanted, before)
 
 
 @pytest.mark.parametrize("name", DRAWN)
