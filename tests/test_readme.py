@@ -28,13 +28,17 @@ def python_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text_of(document), re.DOTALL)
 
 
-@pytest.mark.filterwarnings("error")
-def test_code_of_the_readme_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys) -> None:
-    """With one family of the members; that of docs/console.md has all."""
+@pytest.fixture
+def one_family(tmp_path, monkeypatch) -> None:
+    """In a folder of its own, with one family of the members; that of docs/console.md has all."""
     monkeypatch.chdir(tmp_path)
     few = {"diagonal": default_members()["scaled, diagonal"]}
     members = "metriclearn.estimators.segmenter.default_members"
     monkeypatch.setattr(members, lambda *_, **__: few)
+
+
+@pytest.mark.filterwarnings("error")
+def test_code_of_the_readme_runs_from_top_to_bottom(tmp_path, one_family, capsys) -> None:
     names: dict[str, object] = {}
     for block in python_blocks("README.md"):
         exec(compile(block, "README.md", "exec"), names)
@@ -61,12 +65,9 @@ def test_first_pages_show_the_segmenter_and_no_other_estimator(document: str) ->
     assert shown <= {"Segmenter", "Viterbi"}  # tables name the algorithm of Viterbi
 
 
-def test_code_of_the_page_of_the_segmenter_runs(tmp_path, monkeypatch) -> None:
-    """With one member, and without the block that reads sound."""
-    monkeypatch.chdir(tmp_path)
-    few = {"diagonal": default_members()["scaled, diagonal"]}
-    members = "metriclearn.estimators.segmenter.default_members"
-    monkeypatch.setattr(members, lambda *_, **__: few)
+@pytest.mark.usefixtures("one_family")
+def test_code_of_the_page_of_the_segmenter_runs() -> None:
+    """Without the block that reads sound."""
     data, iris = make_change_points(5, 80, 4, 2, (3, 4), random_state=0), load_dataset("iris")
     names: dict[str, Any] = {"X": data.sequences[1:], "y": data.labels[1:], "users": [0, 1, 2, 2]}
     names |= {"X_new": data.sequences[:1], "table": iris.X[::3], "classes": iris.y[::3]}

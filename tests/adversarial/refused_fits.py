@@ -210,7 +210,8 @@ SEGMENTER: Rows = [
 IRIS, SPECIES = load_iris(return_X_y=True)
 SOME_SPECIES = np.where(RNG.random(150) < 0.2, SPECIES, -1)
 FRAME = pd.DataFrame(IRIS[::2], columns=list("abcd"))
-CLUSTERS = {"full": [ml.ClusteringMetricLearner(n_init=1, random_state=0)]}
+FEW = ml.BundleDual(max_rounds=3)
+CLUSTERS = {"full": [ml.ClusteringMetricLearner(solver=FEW, n_init=1, random_state=0)]}
 CROSSED = np.array([[1.0], [-1], [2], [-2]])
 TOWARD = ml.estimators.WhitenedClusteringLearner(toward=1.0)
 

@@ -107,7 +107,7 @@ def test_learns_which_feature_counts() -> None:
 )
 def test_every_part_can_be_exchanged(parameters: dict[str, Any]) -> None:
     """With partial labels, which are learned from as full ones are, in turns with completions."""
-    X, y = arrays()
+    X, y = arrays(3, size=40)
     learner = learner_of(**parameters).fit(X, some_of(y, 0.5))
     assert learner.score(*arrays(seed=1)) > -0.9
     assert np.all(np.diff(learner.solution_.trace.objective) <= 0)
@@ -246,7 +246,7 @@ def test_masks_of_one_label(of_images: ml.NormalizedCutMetricLearner) -> None:
 )
 def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
     pytest.importorskip("skimage")
-    X, y = images()
+    X, y = images(2)
     model = learner_of(features=SMALL, **parameters).fit(X, y)
     assert np.all(np.isfinite(model.components_))
     assert np.all(np.diff(model.solution_.trace.objective) <= 0)

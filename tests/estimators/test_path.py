@@ -67,6 +67,17 @@ def test_the_grid_begins_where_nothing_is_learned(metric, regularizer) -> None:
     assert path.strengths[0] == pytest.approx(greatest)
 
 
+@pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
+def test_strengths_and_weights_of_a_path_have_the_unit_of_the_data(metric) -> None:
+    """Both are in squares of this unit, whose powers of two change no digit."""
+    learner = ml.ChangePointMetricLearner(metric, ml.Trace(), standardize=False)
+    path = ml.regularization_path(learner, XS, YS, 3)
+    far = ml.regularization_path(learner, [2.0**20 * x for x in XS], YS, 3)
+    np.testing.assert_array_equal(far.strengths, 2.0**40 * path.strengths)
+    np.testing.assert_array_equal(far.weights, path.weights / 2.0**40)
+    assert far.weights.max() > 0
+
+
 def test_validation_loss_chooses() -> None:
     X, y = sequences(5)
     learner = ml.ChangePointMetricLearner()

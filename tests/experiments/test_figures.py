@@ -11,6 +11,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.figures import DRAWN, TAKEN, Committed, draw, filled, main, other_pages, unmarked
+from experiments.harness.committed import KEY, default_losses, is_older
+from experiments.harness.results import read_results
+from experiments.league.ranks import age
 from experiments.pages.pictures import ROOT, digest, texts_of
 
 DIGIT = re.compile(r"\d")
@@ -29,6 +32,15 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def changed(text: str, place: int) -> str:
     """The text with the digit at this place made another one."""
     return f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}"
+
+
+def assert_named(root: Path, capsys, wanted: list[str], before: dict[Path, bytes]) -> None:
+    """The check tells all that was changed; the files are then again as they were before."""
+    assert main(["--check"], root) == 1
+    told = capsys.readouterr().err
+    assert [sentence for sentence in wanted if sentence not in told] == []
+    for path, content in before.items():
+        path.write_bytes(content)
 
 
 def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,11 +65,7 @@ def test_what_is_changed_by_hand_is_named(copied: Path, capsys: pytest.CaptureFi
         before[page], text = page.read_bytes(), page.read_text(encoding="utf-8")
         page.write_text(changed(text, text.index(DIGIT.findall(text)[0])), encoding="utf-8")
         wanted.append(f"docs/research/{page.name}: line")
-    assert main(["--check"], copied) == 1
-    told = capsys.readouterr().err
-    assert [sentence for sentence in wanted if sentence not in told] == []
-    for page, content in before.items():
-        page.write_bytes(content)
+    assert_named(copied, capsys, wanted, before)
 
 
 def test_other_results_and_pictures_are_named(copied, capsys) -> None:
@@ -86,11 +94,7 @@ def test_other_results_and_pictures_are_named(copied, capsys) -> None:
         image.putpixel((5, 5), tuple(255 - v for v in image.getpixel((5, 5))))  # type: ignore
         image.save(picture, pnginfo=texts)
         wanted.append(f"{picture.name}, {digest(picture)}")
-    assert main(["--check"], copied) == 1
-    told = capsys.readouterr().err
-    assert [sentence for sentence in wanted if sentence not in told] == []
-    for path, content in before.items():
-        path.write_bytes(content)
+    assert_named(copied, capsys, wanted, before)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -180,3 +184,35 @@ def test_no_line_begins_with_a_mark_and_goes_on() -> None:
 def test_every_picture_of_a_page_is_made_or_named() -> None:
     pictures = {path.stem for path in (ROOT / "docs/images").glob("*.png")}
     assert pictures - set(DRAWN) - set(TAKEN) == set()
+
+
+# Results know whether the default has changed since. To try it takes half a minute of a process,
+# so all that do it are in this file.
+
+
+def test_the_page_tells_that_rows_are_of_an_older_default() -> None:
+    now = default_losses()
+    assert all(0 <= loss < 20 for loss in now.values())
+    newest, older = {"name": "league", KEY: dict(now)}, {"name": "league"}
+    assert (is_older(newest), is_older(older)) == (False, True)
+    assert age(newest) != age(older)
+    assert "experiment=league" in age(older)[0]
+
+
+@pytest.mark.parametrize("name", ["names", "boundaries", "many rows", "one signal", "few labels"])
+def test_every_data_set_tells_another_default(name: str) -> None:
+    changed = {
+        key: loss * (1.1 if key == name else 1.001) for key, loss in default_losses().items()
+    }
+    assert is_older({KEY: changed})
+    assert not is_older({KEY: {k: v * 1.001 for k, v in default_losses().items()}})
+
+
+def test_committed_tables_of_the_default_are_of_the_default_of_today() -> None:
+    """Run their commands again after a change of the default. The league, and that of unseen
+    names, are from before tables knew their default, which their pages say."""
+    folder = ROOT / "docs" / "results"
+    committed = {file.stem: read_results(file) for file in folder.glob("*.json")}
+    known = {name: results for name, results in committed.items() if KEY in results}
+    assert "raw_tables" in known
+    assert not [name for name, results in known.items() if is_older(results)]

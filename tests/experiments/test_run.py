@@ -24,11 +24,12 @@ from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
-from tests.experiments.command import DATA_REASON, call, failure, refusal, results_of
+from tests.experiments.command import DATA_REASON, ONE_MEMBER, call, failure, refusal, results_of
 
 METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
 METHODS |= {"euclidean", "pca", "rca"}
 FEW = ("tiny=true", "n_jobs=1", "pictures=false", "~methods.full", "~methods.trace", "~methods.pca")
+FEW += (ONE_MEMBER,)
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
 
@@ -43,7 +44,7 @@ def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of ``experiment=synthetic tiny=true``."""
     folder = tmp_path_factory.mktemp("runs") / "synthetic"
     with mock.patch("experiments.harness.finished_fits.SILENCE", 0.05):
-        call("run", "experiment=synthetic", "tiny=true", f"hydra.run.dir={folder}")
+        call("run", "experiment=synthetic", "tiny=true", ONE_MEMBER, f"hydra.run.dir={folder}")
     return folder
 
 

@@ -37,10 +37,7 @@ class Changing(MetricSegmenter):
     [
         (MetricSegmenter, set()),
         (Short, {"check_segmenter_instance"}),
-        (
-            Changing,
-            {"check_fit_updates_state_and_cloning", "check_segmenter_base_functionality"},
-        ),
+        (Changing, {"check_fit_updates_state_and_cloning", "check_segmenter_base_functionality"}),
     ],
 )
 def test_checks_of_aeon_pass_and_what_is_broken_fails(kind, failing) -> None:

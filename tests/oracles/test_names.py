@@ -134,7 +134,7 @@ def assert_search_is_best(rng: np.random.Generator, transitions: bool | None = N
 @pytest.mark.parametrize("seed", range(2))
 def test_search_equals_enumeration(seed: int, transitions: bool) -> None:
     rng = np.random.default_rng(seed)
-    for _ in range(examples(1000 if transitions else 1500)):
+    for _ in range(examples(700 if transitions else 1000)):
         assert_search_is_best(rng, transitions)
 
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
-from tests.exhaustive import (
-    best_segmentation,
-)
+from tests.exhaustive import best_segmentation
 
 
 @pytest.mark.parametrize("T", range(1, 9))

@@ -707,8 +707,7 @@ def test_interrupted_while_libraries_are_loaded(command, module, told, tmp_path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="only writing to a pipe tells there")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize(("unbuffered", "merged"), [("", False), ("1", True)])
 def test_a_command_whose_output_nobody_reads_ends_quietly(tmp_path, unbuffered, merged) -> None:
     """As in ``metriclearn compare truth found | head -1``; errors are told where they are read."""
     (tmp_path / "a.csv").write_text("recording,start,end,label\nr,0,1,x\nr,1,2,y\n")

@@ -69,7 +69,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(many=annotations())
 def test_annotations_come_back(page: Any, kind: str, many: list[Annotation]) -> None:
     """No boundary is lost or added, and no name changes."""

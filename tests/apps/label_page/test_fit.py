@@ -50,6 +50,14 @@ def write_table(path: Path, seed: int) -> None:
     np.savetxt(path, X, delimiter=",", header="x,y,z", comments="")
 
 
+def begun(folder: Path, names: list[str]) -> Project:
+    """The page of a folder of such tables."""
+    folder.mkdir(exist_ok=True)
+    for seed, name in enumerate(names):
+        write_table(folder / f"{name}.csv", seed)
+    return Project(folder, dict.fromkeys(names, SECONDS), settings={"rate": RATE})
+
+
 def annotations(last: int) -> list[dict[str, Any]]:
     entries = []
     for start, end, label in list(zip([0.0, *ENDS], ENDS, LABELS))[:last]:
@@ -61,12 +69,9 @@ def annotations(last: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("options", [["--quick"], []], ids=["quick", "default"])
 @pytest.mark.filterwarnings("ignore:Segments that touch one with the same label are kept apart")
 def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: list[str]) -> None:
-    folder = tmp_path / "recordings"
-    folder.mkdir()
-    for seed, name in enumerate(NAMES):
-        write_table(folder / f"{name}.csv", seed)
-    project = Project(folder, dict.fromkeys(NAMES, SECONDS), settings={"rate": RATE})
-    known = {name: annotations(8 if name != "two" else 5) for name in NAMES}
+    folder, names = tmp_path / "recordings", NAMES if options else NAMES[:3]
+    project = begun(folder, names)
+    known = {name: annotations(8 if name != "two" else 5) for name in names}
     project.change(0, {name: read_annotations(many, SECONDS) for name, many in known.items()})
 
     model, new = tmp_path / "a.model", tmp_path / "new.csv"
@@ -85,15 +90,10 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
 
 @pytest.mark.parametrize(("n_recordings", "labeled"), [(1, True), (3, True), (1, False)])
 @pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
-def test_boundaries_beside_unlabeled_time_are_learned(
-    tmp_path: Path, n_recordings: int, labeled: bool
-) -> None:
+def test_boundaries_beside_unlabeled_time_are_learned(tmp_path, n_recordings, labeled) -> None:
     """Every other segment has a label, or none has one."""
     folder, names = tmp_path / "recordings", NAMES[:n_recordings]
-    folder.mkdir()
-    for seed, name in enumerate(names):
-        write_table(folder / f"{name}.csv", seed)
-    project = Project(folder, dict.fromkeys(names, SECONDS), settings={"rate": RATE})
+    project = begun(folder, names)
     kept = (7.0, 22.0, 28.0, 45.0) if labeled else ()
     many = [o for o in annotations(8) if o["kind"] == "change" or o["start"] in kept]
     project.change(0, {name: read_annotations(many, SECONDS) for name in names})
@@ -241,9 +241,7 @@ def fewest(known: Any) -> int:
 @pytest.mark.parametrize("kind", ["page", *FORMATS])
 @settings(max_examples=examples(40), deadline=None)
 @given(many=annotated(), more=annotated())
-def test_fit_learns_the_boundaries_that_are_annotated(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, many: Any, more: Any
-) -> None:
+def test_fit_learns_the_boundaries_that_are_annotated(tmp_path_factory, kind, many, more) -> None:
     """Beside unlabeled time and within it, too, from the page's folder and from every format."""
     needs_label()
     folder = tmp_path_factory.mktemp("rows")
@@ -281,14 +279,12 @@ def test_fit_learns_the_boundaries_that_are_annotated(
 @pytest.mark.parametrize("classes", [True, False])
 def test_annotations_from_which_fit_does_not_learn_are_told(tmp_path: Path, classes: bool) -> None:
     """Marks that are no segments and no boundaries."""
-    for seed in (0, 1):
-        write_table(tmp_path / f"{NAMES[seed]}.csv", seed)
     entries = annotations(5)
     if not classes:
         stretches = [one for one in entries if one["kind"] == "segment"]
         for one in stretches:
             one.update(kind="no change", label="")
-    project = Project(tmp_path, dict.fromkeys(NAMES[:2], SECONDS), settings={"rate": RATE})
+    project = begun(tmp_path, NAMES[:2])
     whole = {name: read_annotations(entries, SECONDS) for name in NAMES[:2]}
     project.change(0, whole)
 

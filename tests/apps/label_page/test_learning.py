@@ -291,9 +291,7 @@ def test_learning_from_nearly_all_labels_of_a_long_recording_is_as_fast_as_from_
 
 
 @pytest.mark.parametrize("jump", [0.0, 4.0])
-def test_a_model_of_segments_shorter_than_a_second_is_shown_only_if_it_finds_them(
-    jump: float,
-) -> None:
+def test_a_model_of_segments_shorter_than_a_second_is_shown_only_if_it_finds_them(jump) -> None:
     """Half a second is then longer than a segment, so a boundary anywhere would be near one."""
     generator = np.random.default_rng(0)
     recordings, annotations, rate = [], {}, 100.0
@@ -311,9 +309,7 @@ def test_a_model_of_segments_shorter_than_a_second_is_shown_only_if_it_finds_the
 
 @pytest.mark.parametrize("true", [[4], [6], [3, 8], [2, 3, 9]])
 @pytest.mark.parametrize("tolerance", [0, 1, 2])
-def test_neither_boundaries_at_random_nor_equal_cuts_have_skill(
-    true: list[int], tolerance: int
-) -> None:
+def test_neither_boundaries_at_random_nor_equal_cuts_have_skill(true, tolerance) -> None:
     """The mean over all places is at most 0, and that of the right ones more, if chance is low."""
     known, n_rows = np.array(true), 12
     for count in (1, 2):

@@ -96,9 +96,7 @@ def _accept_a_suggestion(page: Page) -> None:
     assert page.file()["recordings"][name] == after
 
 
-def test_from_recordings_to_a_model(
-    browser: Any, folder: Path, serve: Any, tmp_path: Path, capsys: Any
-) -> None:
+def test_from_recordings_to_a_model(browser, folder, serve, tmp_path, capsys) -> None:
     process, address = serve(folder)
     browser.set_window_size(1400, 1000)
     browser.get("about:blank")  # the page before may still ask its server
@@ -146,9 +144,7 @@ def test_from_recordings_to_a_model(
     capsys.readouterr()
 
 
-def test_a_video_is_seen_and_heard_of_in_other_windows(
-    browser: Any, serve: Any, tmp_path: Path
-) -> None:
+def test_a_video_is_seen_and_heard_of_in_other_windows(browser, serve, tmp_path) -> None:
     pytest.importorskip("av", reason="needs the extra video")
     times = np.arange(120) / 10
     pictures = np.full((120, 48, 64, 3), 40, dtype=np.uint8)

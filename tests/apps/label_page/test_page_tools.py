@@ -221,9 +221,7 @@ def test_the_timeline_takes_the_screen_that_is_left(page: Page, size: tuple[int,
     assert scrolled <= high + 1
 
 
-def test_a_model_is_learned_and_then_downloaded(
-    browser: Any, folder: Path, serve: Any, tmp_path: Path
-) -> None:
+def test_a_model_is_learned_and_then_downloaded(browser, folder, serve, tmp_path) -> None:
     """The dialog tells how far it is, also if opened again; a failure is a sentence there."""
 
     def ask_for_model() -> None:

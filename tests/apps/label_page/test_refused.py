@@ -109,9 +109,7 @@ REFUSED: list[tuple[str, str, Any, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "headers", "sentence"), REFUSED)
-def test_refused_in_a_sentence(
-    untouched: Server, method: str, path: str, body: Any, headers: dict[str, str], sentence: str
-) -> None:
+def test_refused_in_a_sentence(untouched, method, path, body, headers, sentence) -> None:
     status, content = untouched.ask(method, path, body, headers)
     assert 400 <= status < 500
     if sentence:

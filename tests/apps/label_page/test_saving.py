@@ -84,9 +84,7 @@ def test_a_folder_of_that_name_keeps_both_files(server: Server, name: str) -> No
 
 @pytest.mark.filterwarnings("ignore:segments.csv is of the last change but one")
 @pytest.mark.parametrize("failing", [0, 1, 2, 3])
-def test_a_full_disk_keeps_both_files(
-    server: Server, failing: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_keeps_both_files(server, failing, monkeypatch) -> None:
     assert server.change(0, one=SEGMENTS)[0] == 200
     before = {p.name: p.read_bytes() for p in server.folder.iterdir() if p.is_file()}
     calls, write = iter(range(100)), os.fsync
@@ -112,9 +110,7 @@ def test_a_full_disk_keeps_both_files(
     assert server.written() == {"metriclearn.json", "segments.csv"}
 
 
-def test_a_table_that_was_not_replaced_in_time_is_replaced_at_the_next_start(
-    server: Server,
-) -> None:
+def test_a_table_that_was_not_replaced_in_time_is_replaced_at_the_next_start(server) -> None:
     assert server.change(0, one=SEGMENTS)[0] == 200
     table = server.folder / "segments.csv"
     earlier = table.read_bytes()
@@ -228,9 +224,7 @@ def test_connections_that_send_nothing_do_not_delay_others(server: Server) -> No
         one.close()
 
 
-def test_the_command_line_of_the_browser_has_no_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_of_the_browser_has_no_token(tmp_path, monkeypatch) -> None:
     opened: list[str] = []
     page = open_page(two_tables(tmp_path), rate=10.0)
 

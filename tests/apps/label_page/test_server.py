@@ -277,9 +277,7 @@ def test_error_for_a_file_that_was_removed(tmp_path: Path) -> None:
         assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 404
 
 
-def test_ports_that_cannot_be_used_are_refused_in_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ports_that_cannot_be_used_are_refused_in_a_sentence(tmp_path, capsys) -> None:
     place = str(two_tables(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -311,9 +309,7 @@ def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:
         assert page.project.settings["ignore"] == ["time"]
 
 
-def test_learning_goes_on_if_nothing_could_be_compiled_before(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_learning_goes_on_if_nothing_could_be_compiled_before(server, monkeypatch) -> None:
     def failing() -> None:
         raise RuntimeError("cannot cache function")
 

@@ -137,7 +137,4 @@ def test_segments_agree_with_a_person_everywhere(seed: int) -> None:
 def test_short_labels_do_not_name_the_model_s_segments() -> None:
     given = [Annotation(4.0, 4.05, "segment", "blip"), Annotation(6.0, 8.0, "segment", "a")]
     found = merged_segments(given, [5.0], ["b", "a"], 10.0, 10.0)
-    assert found == [
-        *((0.0, 4.0, "b"), (4.0, 4.05, "blip"), (4.05, 5.0, "b")),
-        (5.0, 10.0, "a"),
-    ]
+    assert found == [*((0.0, 4.0, "b"), (4.0, 4.05, "blip"), (4.05, 5.0, "b")), (5.0, 10.0, "a")]

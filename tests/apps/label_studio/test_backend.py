@@ -368,9 +368,7 @@ def test_requests_that_cannot_be_meant_are_refused(ask: Any, tmp_path: Path) -> 
         (b'{"tasks": 1e999, "project": ' + b"9" * 400 + b"}", {}, 422),
     ],
 )
-def test_bodies_are_limited_before_they_are_read(
-    tmp_path: Path, body: bytes, headers: dict[str, str], status: int
-) -> None:
+def test_bodies_are_limited_before_they_are_read(tmp_path, body, headers, status) -> None:
     with serving(lambda _: application(Backend(tmp_path))) as (port, _):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         given = {"Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -390,9 +388,7 @@ def test_annotations_that_hold_no_boundary_wait(tmp_path: Path, truths: Any) -> 
 
 
 @pytest.mark.parametrize("instants", [False, True])
-def test_regions_that_only_mark_boundaries_need_a_single_label(
-    tmp_path: Path, truths: Any, instants: bool
-) -> None:
+def test_regions_that_only_mark_boundaries_need_a_single_label(tmp_path, truths, instants) -> None:
     backend = Backend(tmp_path)
 
     def learned(project: dict[str, Any]) -> dict[str, Any]:
@@ -450,9 +446,7 @@ def test_a_task_with_one_label_keeps_it(tmp_path: Path, truths: Any) -> None:
 
 
 @pytest.mark.parametrize("labels", [("Walk", "Run"), ("Run", "Run")])
-def test_two_regions_are_enough_for_a_prediction(
-    labels: tuple[str, str], tmp_path: Path, truths: Any
-) -> None:
+def test_two_regions_are_enough_for_a_prediction(labels, tmp_path, truths) -> None:
     """Each label occurs once, or only one of the two in the configuration."""
     backend = Backend(tmp_path)
     two = [(a, b, label) for (a, b, _), label in zip(truths[0][:2], labels)]
@@ -464,9 +458,7 @@ def test_two_regions_are_enough_for_a_prediction(
 
 
 @pytest.mark.parametrize("labels", ["Run Run Walk Walk", "Run Run Run Run", "instants"])
-def test_boundaries_between_equal_labels_are_learned(
-    labels: str, tmp_path: Path, truths: Any
-) -> None:
+def test_boundaries_between_equal_labels_are_learned(labels, tmp_path, truths) -> None:
     """They come back in predictions, between regions and as instants."""
     config = STAMPED if "Walk" in labels else STAMPED.replace('<Label value="Walk"/>', "")
     project, backend = {"id": 7, "label_config": config}, Backend(tmp_path)
@@ -488,9 +480,7 @@ def test_boundaries_between_equal_labels_are_learned(
         assert [(v["start"], v["end"], v["instant"]) for v in found] == [(a, a, True) for a in cuts]
 
 
-def test_a_model_that_is_replaced_meanwhile_still_predicts(
-    tmp_path: Path, truths: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_is_replaced_meanwhile_still_predicts(tmp_path, truths, monkeypatch) -> None:
     backend, load = Backend(tmp_path), metriclearn.load
     event = submitted(0, truths[0])
     backend.fit("ANNOTATION_CREATED", event)
@@ -531,9 +521,7 @@ def test_regions_without_an_end_or_turned_are_told(tmp_path: Path) -> None:
     assert "to '0NaN-NaN' left out" in words
 
 
-def test_tables_whose_times_do_not_increase_are_left_out(
-    tmp_path: Path, truths: Any, caplog: Any
-) -> None:
+def test_tables_whose_times_do_not_increase_are_left_out(tmp_path, truths, caplog) -> None:
     table = pd.read_csv(tmp_path / "s0.csv")
     table.iloc[[*range(9, -1, -1), *range(10, len(table))]].to_csv(tmp_path / "s0.csv", index=False)
     backend = Backend(tmp_path)
@@ -580,9 +568,7 @@ def test_sound_is_learned_from(tmp_path: Path) -> None:
     assert again == [answer]
 
 
-def test_label_studio_ml_runs_it(
-    tmp_path: Path, truths: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_label_studio_ml_runs_it(tmp_path, truths, monkeypatch) -> None:
     pytest.importorskip("label_studio_ml", reason="see make integrations")
     api, model = (import_module(f"label_studio_ml.{name}") for name in ("api", "model"))
     # in this process, where it would start another one

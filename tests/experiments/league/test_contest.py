@@ -22,12 +22,7 @@ from experiments.league.contestants import (
     TextTiling,
 )
 from experiments.league.penalties import PenaltyRegression
-from experiments.league.ranks import (
-    against_ours,
-    mean_ranks,
-    on_other_units,
-    within_interval,
-)
+from experiments.league.ranks import against_ours, mean_ranks, on_other_units, within_interval
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, Segmenter, SquaredFrobenius

@@ -4,6 +4,7 @@ import sys
 from itertools import combinations, product
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -45,8 +46,8 @@ NEEDED = {
     "model",
     [
         ConditionalRandomField(),
-        MultiStageNetwork(n_rounds=40),
-        SegmentationTransformer(n_rounds=60),
+        MultiStageNetwork(n_rounds=15),
+        SegmentationTransformer(n_rounds=20),
         ModeFilter(Posteriors(LogisticRegression(), 1, n_folds=2)),
         WindowClassifier(LogisticRegression()),
         WindowClassifier(thin=True),
@@ -87,21 +88,26 @@ def test_attention_in_blocks_is_that_of_every_window(width: int, rows: int) -> N
         np.testing.assert_allclose(found[:, t], expected, atol=1e-12)
 
 
-def test_convolutions_tell_rhythms_apart() -> None:
-    pytest.importorskip("pyts")
+@pytest.fixture(scope="module")
+def rocket() -> Any:
+    """Kernels in plain Python: numba would compile them for half a minute."""
+    with mock.patch("numba.config.DISABLE_JIT", True):
+        return pytest.importorskip("pyts.transformation").ROCKET
 
+
+@pytest.mark.usefixtures("rocket")
+def test_convolutions_tell_rhythms_apart() -> None:
     def rhythms(seed: int) -> list[np.ndarray]:
         random = np.random.default_rng(seed)
         phase = np.cumsum(np.where(TRUTH == "b", 1.5, 0.5))
         return [np.sin(phase[:, None]) + 0.3 * random.normal(size=(90, 1)) for _ in range(4)]
 
-    model = WindowClassifier(LogisticRegression(), view=RandomConvolutions(50))
+    model = WindowClassifier(LogisticRegression(), view=RandomConvolutions(20))
     found = model.fit(rhythms(0), [TRUTH] * 4).predict(rhythms(1))
     assert min(np.mean(labels == TRUTH) for labels in found) > 0.9
 
 
-def test_convolutions_are_those_of_the_window_around_each_row() -> None:
-    rocket = pytest.importorskip("pyts.transformation").ROCKET
+def test_convolutions_are_those_of_the_window_around_each_row(rocket: Any) -> None:
     X = np.random.default_rng(0).normal(size=(40, 2))
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     labels = Labels([Partition(ends=np.array([14, 28, 40]))])

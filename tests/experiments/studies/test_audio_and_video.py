@@ -36,6 +36,7 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "experiment=video", "tiny=true", "n_jobs=1", f"root.folder={tmp_path / 'videos'}",
         "~streams.both", "~methods.trace", "~methods.towards_pca", "~methods.towards_rca",
         "~methods.whitened_full", "~methods.rca",
+        "+methods.ours.estimator.members={names: [{_target_: metriclearn.NamedSegmentLearner}]}",
     ]  # fmt: skip
     results = results_of(folder, *options)
     rows = {
