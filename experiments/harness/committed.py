@@ -112,8 +112,8 @@ def renewed(
     tables: dict[Any, Any] = {}
     for one in [*before["tables"], *new["tables"]]:
         key = one["name"], one["measure"]
-        columns = dict.fromkeys([*tables.get(key, {"columns": ()})["columns"], *one["columns"]])
-        there = [column for column in columns if (*key, column) in used]
+        columns = {**tables.get(key, {"columns": {}})["columns"], **one["columns"]}
+        there = {name: facts for name, facts in columns.items() if (*key, name) in used}
         tables[key] = {**one, "columns": there}
     shown = [one for one in tables.values() if one["columns"]]
     order = [one["name"] for one in shown]
