@@ -408,6 +408,9 @@ def timed_rows(
 ) -> tuple[Times, Iterator[tuple[float, Any]]]:
     """Read the times of a stream, in the form of its first rows.
 
+    If several forms give the first rows the same seconds, such as days before months and months
+    before days, then the first row where they differ chooses the form whose step is most even.
+
     Parameters
     ----------
     who, column : str
@@ -429,43 +432,79 @@ def timed_rows(
     Raises
     ------
     ValueError
-        As for :func:`read_times`.
-
-    Warns
-    -----
-    UserWarning
-        As for :func:`read_times`, and if another form, such as months before days, gives the first
-        rows the same seconds.
+        As for :func:`read_times`, and if a later row can be read in two ways, whose steps are
+        equally even.
     """
     given = iter(rows)
     first = list(islice(given, _FIRST))
-    texts = [text.strip() for text, _ in first]
+    texts = [text for text, _ in first]
     duplicates = "first" if may_repeat else None
     times = read_times(who, texts, column, None, 1, duplicates=duplicates, remedy=remedy)
-    place, form = _Place(who, f" in column {column!r}", 1, may_repeat, remedy), times.form
+    place = _Place(who, f" in column {column!r}", 1, may_repeat, remedy)
     seconds = times.seconds
     if times.starts is not None:
         seconds = np.repeat(seconds, np.diff(np.append(times.starts, len(first))))
-    others = [one for one in _likely(texts) if one != form] if form in FORMS[1:] else []
-    if others and all(map(others[0].read, texts)):
-        note(
-            f"Times such as {texts[-1]!r} in column {column!r} are read as {form.title}, not as "
-            f"{others[0].title}; write them in full, as 2026-03-31, if this is wrong."
-        )
+    stripped = [text.strip() for text in texts]
+    forms = [times.form]
+    if times.form in FORMS[1:]:
+        forms += [form for form in _likely(stripped) if form != times.form]
+    readings = []
+    for form in forms:
+        values: list[Any] = [form.read(text) for text in stripped]
+        if None not in values:
+            since, origin = _since_first(form, values)
+            if np.allclose(since, seconds, atol=1e-9):
+                turned = origin + round(since[-1] * form.per_second)
+                last = turned if form.turn else values[-1]
+                readings.append(_Reading(form, origin, last))
+    steps = _middle(np.diff(seconds))
+    return times, chain(
+        zip(seconds.tolist(), [row for _, row in first]),
+        _following(place, readings, given, (len(first), texts[-1], steps)),
+    )
 
-    def following() -> Iterator[tuple[float, Any]]:
-        last: Any = form.read(texts[0])
-        for text in texts[1:]:
-            last = form.after(last, form.read(text))  # type: ignore[arg-type]
-        former = texts[-1]
-        for number, (text, row) in enumerate(given, len(first)):
-            here, value = place._replace(first_row=number), form.read(text.strip())
-            if value is None:
-                raise here.unreadable(1, text, form.title)
-            before, last = last, form.after(last, value)
-            step = (last - before) / form.per_second
-            here.increasing(np.array([0.0, step]), [former, text], form.is_stamp)
-            former = text
-            yield (last - times.origin) / form.per_second, row
 
-    return times, chain(zip(seconds.tolist(), [row for _, row in first]), following())
+class _Reading(NamedTuple):
+    """A form that reads a stream, the first time in its units, and the last one."""
+
+    form: Form
+    origin: float
+    last: float
+
+    def then(self, text: str) -> _Reading | None:
+        """Read the next time, or return None."""
+        value = self.form.read(text)
+        return None if value is None else self._replace(last=self.form.after(self.last, value))
+
+    @property
+    def seconds(self) -> float:
+        return (self.last - self.origin) / self.form.per_second
+
+
+def _following(
+    place: _Place,
+    readings: list[_Reading],
+    rows: Iterator[tuple[str, Any]],
+    after: tuple[int, str, float],
+) -> Iterator[tuple[float, Any]]:
+    """Read the times of a stream after its first rows: so many, the text of the last, a step."""
+    count, former, step = after
+    for number, (text, row) in enumerate(rows, count):
+        here, before = place._replace(first_row=number), readings[0]
+        later = [one for reading in readings if (one := reading.then(text.strip()))]
+        if not later:
+            raise here.unreadable(1, text, before.form.title)
+        steps = [one.seconds - before.seconds for one in later]
+        uneven = [abs(one - step) if one > 0 else np.inf for one in steps]
+        best = int(np.argmin(uneven))
+        others = [i for i, one in enumerate(steps) if abs(one - steps[best]) > 1e-9]
+        if others:
+            other = min(others, key=uneven.__getitem__)
+            forms = later[best].form, later[other].form
+            if uneven[other] <= 2 * uneven[best] + 1e-6:
+                raise place.ambiguous(text, *forms)
+            place.note_chosen(text, *forms)
+        later = [one for i, one in enumerate(later) if i not in others]
+        here.increasing(np.array([0.0, steps[best]]), [former, text], later[0].form.is_stamp)
+        readings, former = later, text
+        yield readings[0].seconds, row

@@ -205,11 +205,28 @@ def test_streams_name_wrong_rows_that_come_late(last: str, sentence: str) -> Non
         list(timed_rows("input", [*rows, (last, None)], "t")[1])
 
 
-def test_a_stream_tells_how_it_reads_times_that_have_two_forms() -> None:
-    rows = [(f"03/04/2026 23:{minute}", None) for minute in range(48, 60)]
-    with pytest.warns(UserWarning, match="with the day first, not as .* with the month first"):
-        _, stream = timed_rows("input", [*rows, ("04/04/2026 00:00", None)], "t")
-    assert [second for second, _ in stream] == [60.0 * i for i in range(13)]
+MONTHS_FIRST = [f"03/04/2026 23:{minute}" for minute in range(48, 60)]
+
+
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        ("03/05/2026 00:00", "are read as time stamps with the month first, because"),
+        ("05/05/2026 00:00", "can be read as .* write them in full"),
+        ("13/05/2026 00:00", None),  # is read in one way only, as the day is first
+    ],
+)
+def test_a_stream_reads_times_by_the_first_row_that_tells(late: str, said: str | None) -> None:
+    rows = [(text, None) for text in (*MONTHS_FIRST, late)]
+    _, stream = timed_rows("input", rows, "t")
+    if said and "full" in said:
+        with pytest.raises(ValueError, match=said):
+            list(stream)
+    elif said:
+        with pytest.warns(UserWarning, match=said):
+            assert [second for second, _ in stream] == [60.0 * i for i in range(13)]
+    else:
+        assert [second for second, _ in stream][-1] == 39 * 86400 + 720
 
 
 @pytest.mark.parametrize("times", [[0, 0, 1, 2, 2, 2], ["10:00:00", "10:00:00", *STAMPS]])
