@@ -136,24 +136,38 @@ def test_real_penalties_score_as_published(shared_folder: Callable[[str], Path])
 
 
 COVER = "needs non-empty segments that cover its"
+HALF = ["exp02_user31,0,9,1,W"]
 BAD_ROWS = [
+    *(("beedance", [f"a,{a}", "b,4"], "'beedance' needs a sequence 'a' with") for a in (0, 8)),
+    ("beedance", ["a,3", "a,3", "b,4"], "'beedance' needs a sequence 'a' with its change-points: "),
+    ("beedance", ["a,3"], r"needs a row of change_points.csv for each .* \['b'\] in only one"),
     ("tssb", ["a,2,2 7", "b,2,"], "change-points from 1 to n_samples=6, got 2 to 7"),
+    ("tssb", ["a,2,2 x", "b,2,"], "'tssb' needs a sequence 'a' with its change-points: invalid"),
     ("gesture_phase", GESTURE[:3], f"'c1' {COVER} 6 samples in order, got 1 segments"),
     ("gesture_phase", ["c1,va3,0,3,rest", *GESTURE[3:]], f"'c1' {COVER}"),
     ("gesture_phase", GESTURE[:6], f"'d3' {COVER} 4 samples"),
     ("gesture_phase", [], f"'c1' {COVER}"),
+    ("hapt", [], r"'exp02_user31' of 23 samples .* got \[\]"),
+    ("hapt", ["exp02_user31,0,24,1,W"], r"'exp02_user31' of 23 samples .* got \[\[0, 24\]\]"),
+    ("hapt", [*HALF, "exp02_user31,8,20,1,W"], "'exp02_user31' of 23 samples needs"),
+    ("hapt", [*HALF, "exp02_user31,9,9,1,W"], "'exp02_user31' of 23 samples needs"),
     ("hapt", ["exp02_user31,0,"], r"segments.csv' cannot be read as a CSV file"),
     ("mocap6", ["13_29,0,8,J", "13_30,1,6,J"], COVER),
     ("mocap6", ["13_29,0,9,J", "13_30,0,6,J"], COVER),
     ("mocap6", ["13_29,0,0,J", "13_29,0,8,J", "13_30,0,6,J"], COVER),
     ("mocap6", ["13_29,0,5,J", "13_29,4,8,J", "13_30,0,6,J"], COVER),
     *((name, NAMED[:i] + NAMED[i + 1 :], COVER) for name in STORED for i in range(3)),
+    ("neuroblastoma", ["7.3,7,3,1,2,0,normal,1"], "needs annotations .* got .*'7.3'"),
+    ("neuroblastoma", ["7.2,7,2,1,2,0,2breakpoints,1"], "needs annotations .*2breakpoints"),
+    ("neuroblastoma", ["7.2,7,2,1,5,0,normal,1"], "needs annotations .* got .*'end': 5"),
+    ("neuroblastoma", ["7.2,7,2,0,2,0,normal,1"], "needs annotations .* got .*'start': 0"),
 ]
 BAD_OPTIONS = [
     ("beedance", {"window": 4}, "'beedance'. needs an odd window"),
     ("mocap6", {"window": 0}, "'mocap6'. needs an odd window"),
     ("hapt", {"window": 1}, "needs a whole window of at least 2"),
     ("hapt", {"unlabeled": "ignore"}, 'needs unlabeled="drop", "keep" or "unknown"'),
+    ("hapt", {"window": 24}, "of 23 samples needs 24 samples or more"),
     ("hapt", {"windows": 4}, r"has the options \['root', 'window', .* got \['windows'\]"),
     ("tssb", {"window": 3}, r"'tssb'. has the options \['root', 'step'\], got \['window'\]"),
     ("gesture_phase", {"features": "all"}, 'needs features="va3", "raw" or "both"'),
@@ -165,8 +179,12 @@ BAD_OPTIONS = [
     ("tcpd", {"names": ["other"]}, r"got \['other'\] without annotations"),
 ]
 BAD_ARRAYS = [
+    ("beedance", {"a": np.zeros((7, 2)), "b": np.zeros((9, 2))},
+     r"'beedance' needs the columns \['x', 'y', 'heading'\] in sequences.npz, got 2 in 'a'"),
     ("gesture_phase", {"c1_raw": np.zeros((10, 18))},
      r"sequences\.npz' cannot be read as arrays VIDEO_raw .* 'c1_va3'"),
+    ("mocap6", {"13_29": np.zeros((8, 2)), "13_30": np.zeros((6, 2))},
+     r"'mocap6' needs the columns \[\] in sequences\.npz, got 2 in '13_29'"),
 ]  # fmt: skip
 
 

@@ -110,6 +110,13 @@ def profiles(name: str, root: PathLike | None) -> AnnotatedProfiles:
     table = read(name, "annotations.csv.gz", root, columns)
     names = list(dict.fromkeys(points["sequence_id"]))
     values = {str(n): part.to_numpy() for n, part in points.groupby("sequence_id")["logratio"]}
+    sizes = table["sequence_id"].map({one: len(part) for one, part in values.items()})
+    inside = (table["start"] >= 1) & (table["start"] <= table["end"]) & (table["end"] <= sizes)
+    if not (right := inside & table["annotation"].isin(_KINDS)).all():
+        raise ValueError(
+            f"Neuroblastoma needs annotations {list(_KINDS)} inside the points of a sequence, got "
+            f"{table[~right].iloc[0].to_dict()}; get both files again."
+        )
     rows = {one: table[table["sequence_id"] == one] for one in names}
     regions = {  # first and last point, counted from 1
         one: [Region(a - 1, b, _KINDS[word]) for _, a, b, word, _ in part.values.tolist()]

@@ -64,6 +64,11 @@ def read_arrays(
     derive, parts, feature_names = getattr(rows, name, None), {}, names
     for one in order:
         X = stored[one].reshape(lengths[one], -1)
+        if X.shape[1] != len(names):
+            raise ValueError(
+                f"Data set {name!r} needs the columns {names} in {arrays}, got {X.shape[1]} in "
+                f"{one!r}; get the file again."
+            )
         if derive is not None:
             X, feature_names = derive(X, names, **options)
         count = len(X) // step
@@ -84,11 +89,23 @@ def _by_changes(
     Raises
     ------
     ValueError
-        If change-points are not inside a recording.
+        If the table and ``lengths`` have different recordings, or change-points are not inside a
+        recording.
     """
     cells = read(name, table, root, {key: str, column: None})
+    if odd := sorted({*cells[key]} ^ {*lengths}):
+        raise ValueError(
+            f"Data set {name!r} needs a row of {table} for each of its sequences, and no other, "
+            f"got {odd[:5]} in only one of both files; get the files again."
+        )
     labels = {}
     for one, length in lengths.items():
-        starts = [int(i) for cell in cells.loc[cells[key] == one, column] for i in cell.split()]
-        labels[one] = Partition.from_change_points(np.array(starts), length).labels
+        try:
+            starts = [int(i) for cell in cells.loc[cells[key] == one, column] for i in cell.split()]
+            labels[one] = Partition.from_change_points(np.array(starts), length).labels
+        except ValueError as error:
+            raise ValueError(
+                f"Data set {name!r} needs a sequence {one!r} with its change-points: {error}; get "
+                "the files again."
+            ) from error
     return labels

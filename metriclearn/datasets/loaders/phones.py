@@ -68,7 +68,7 @@ def hapt(
     parts, feature_names = {}, list[str]()
     for one in sorted(recordings):
         table = segments[segments["sequence"] == one]
-        owner = _owners(table[["start", "end"]].to_numpy(), len(recordings[one]), window)
+        owner = _owners(one, table[["start", "end"]].to_numpy(), len(recordings[one]), window)
         named = (owner % 2 == 1) | (unlabeled == "keep")  # segments are odd, gaps are even
         X, feature_names = _features(recordings[one] * UNITS, window, features)
         if labels == "segments":
@@ -99,13 +99,19 @@ def _features(signals: Signals, window: int, features: str) -> tuple[Signals, li
     return np.hstack(columns), names
 
 
-def _owners(spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
+def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
     """Return the number of the segment or gap that contains most samples of each window.
 
     Segments (``spans``) and gaps are numbered together in order of time: the gap before the first
     segment is 0, the first segment 1, the gap after it 2, and so on.
     """
     edges = spans.ravel()
+    inside = len(spans) and n_samples >= window and edges[0] >= 0 and edges[-1] <= n_samples
+    if not inside or np.any(np.diff(edges) < 0) or np.any(spans[:, 0] == spans[:, 1]):
+        raise ValueError(
+            f"HAPT recording {name!r} of {n_samples} samples needs {window} samples or more and "
+            f"non-empty, disjoint segments inside, got {spans.tolist()[:5]}; get the files again."
+        )
     pieces = np.searchsorted(edges, np.arange(n_samples), side="right")
     rows = pieces[: n_samples // window * window].reshape(-1, window)
     return np.array([row[0] + np.bincount(row - row[0]).argmax() for row in rows])

@@ -207,6 +207,12 @@ def penalties(
     with reading(path, "a CSV file with the column sequenceID and features"):
         rows = pd.read_csv(path, index_col="sequenceID").astype(float)
     names = list(mine.index)
+    known = {*of_sequence} & {*rows.index} & {*outputs.index}
+    if missing := [one for one in names if one not in known]:
+        raise ValueError(
+            f"load_dataset({name!r}) needs inputs, outputs and errors of every sequence of "
+            f"{set!r}, got none of {missing[0]!r}; get the files again."
+        )
     data = PenaltyTargets(
         names,
         list(rows.loc[names].to_numpy(dtype=float)),
