@@ -79,6 +79,14 @@ class NeighborhoodComponents(StandardizedMetric):
             Whole(1, min(P, self.n_components or P)).check(
                 who, "number of rows of init", len(start)
             )
+        inside = [np.ptp(rows[labels == label], axis=0).max() for label in range(first[-1])]
+        if (
+            isinstance(start, str) and start in ("auto", "lda") and max(inside) < 1e-3
+        ):  # discriminant analysis divides by the spread
+            raise ValueError(
+                f"{type(self).__name__} needs samples that vary within some cluster to begin with "
+                f'init="{start}", got clusters of equal samples; pass init="pca".'
+            )
         inner = NeighborhoodComponentsAnalysis(
             None if self.n_components is None else min(self.n_components, rows.shape[1]),
             init=start,

@@ -183,6 +183,11 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         root = np.sqrt(len(X))
         low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
         high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters
+        if low > high:
+            raise ValueError(
+                "EvidenceAccumulation needs min_clusters <= max_clusters, got "
+                f"{low} and {high}; swap them."
+            )
         distinct = np.unique(X, axis=0)  # so that no two centers start equal
         low, high = min(low, len(distinct)), min(high, len(distinct))
         random = check_random_state(self.random_state)

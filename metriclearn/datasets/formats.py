@@ -352,9 +352,15 @@ def write_file(
     )
     with TemporaryDirectory() as folder:
         written = Path(folder) / f"{name}{form.ending}"
+        if form.is_sound:
+            source = Path(recording or "")
+            if source.suffix.lower() != ".wav":
+                raise ValueError(
+                    f"{form.title} are written into a copy of a .wav file, but {name!r} is not "
+                    f"one; {remedy}."
+                )
+            shutil.copyfile(source, written)
         try:
-            if form.is_sound:
-                shutil.copyfile(recording or "", written)
             form.write(name, expected, written)
             back = form.read(name, written)
         except ImportError:
@@ -486,6 +492,13 @@ def _read_one(path: Path, label: str | None, annotator: str | None) -> dict[str,
     endings |= {".txt": "audacity", ".wav": "wav"}
     ending = next(filter(path.name.lower().endswith, endings), "") if path.is_file() else ""
     kind, is_table = endings.get(ending), not ending and path.is_file()
+    beside = [] if path.is_file() else sorted(path.parent.glob("[!.]*"))
+    for other in beside:
+        if other.suffix.lower() in (".textgrid", ".eaf", ".rttm", ".jams"):  # of other programs
+            raise FileNotFoundError(
+                f"{str(path)!r} does not exist; to use {other.name} and files like it, pass "
+                f"'*{other.suffix}' in its place (segments=…, --segments)."
+            )
     of_events = is_table and is_boris(text_rows(path, "a table of segments or events")[0])
     if label and kind != "raven" and not of_events:
         raise ValueError(

@@ -21,7 +21,6 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.sequence_folders import new_folder, sequence_files
 from metriclearn.running.atomic import read_npz, reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import check_each
 
 
 class LazyArrays(Sequence[NDArray]):
@@ -144,6 +143,8 @@ class PackedSequences(_OnDisk):
     ------
     FileNotFoundError
         If one of the three files is missing.
+    ValueError
+        If the files do not fit together.
 
     See Also
     --------
@@ -157,8 +158,21 @@ class PackedSequences(_OnDisk):
 
     def __init__(self, path: PathLike) -> None:
         folder = Path(path).absolute()
+        missing = [n for n in ("X", "labels", "ends") if not (folder / f"{n}.npy").is_file()]
+        if missing:
+            raise FileNotFoundError(
+                f"PackedSequences needs {missing[0]}.npy in {os.fspath(folder)!r}; write the "
+                "folder with pack_sequences."
+            )
         ends = np.load(folder / "ends.npy", allow_pickle=False).astype(np.int64)
         rows, labels = _Rows(folder / "X.npy"), _Rows(folder / "labels.npy")
+        counts = {len(rows.array), len(labels.array)}
+        if len(ends) == 0 or counts != {int(ends[-1])} or np.any(np.diff(ends, prepend=0) < 1):
+            raise ValueError(
+                f"PackedSequences needs increasing ends up to the number of rows and labels, got "
+                f"{len(ends)} ends and {sorted(counts)} rows in {os.fspath(folder)!r}; write them "
+                "again with pack_sequences."
+            )
         spans = np.column_stack([np.append(0, ends[:-1]), ends])
         self.sequences, self.labels = LazyArrays(rows, spans), LazyArrays(labels, spans)
 
@@ -214,7 +228,11 @@ def pack_sequences(
     SequenceFolder : reads a folder with one file per sequence.
     """
     folder = new_folder("pack_sequences", path)
-    check_each("pack_sequences", "label array", len(labels), "sequences", len(sequences))
+    if not 0 < len(sequences) == len(labels):
+        raise ValueError(
+            f"pack_sequences needs labels for every sequence, got {len(sequences)} sequences and "
+            f"{len(labels)} label arrays."
+        )
     every_label = [np.asarray(labels[i]) for i in range(len(labels))]
     ends = np.cumsum([len(one) for one in every_label])
     first = np.asarray(sequences[0])

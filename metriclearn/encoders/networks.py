@@ -405,7 +405,13 @@ class Ensemble(nn.Module):
     @needs
     def __init__(self, n_features: _Count, encoder: _Maker, n_encoders: _Count = 5) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(encoder(n_features) for _ in range(n_encoders))
+        made = [encoder(n_features) for _ in range(n_encoders)]
+        if not all(isinstance(one, nn.Module) for one in made):
+            raise ValueError(
+                f"Ensemble needs an encoder that makes torch modules, got {shown(made[0])} from "
+                f"{shown(encoder)}."
+            )
+        self.encoders = nn.ModuleList(made)
 
     def forward(self, X: Tensor) -> Tensor:
         """Map a batch of recordings (N, T, P) to the features (N, T, nr) of all n encoders.

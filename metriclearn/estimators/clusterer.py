@@ -268,6 +268,7 @@ class Clusterer(ComponentParameters):
         truths = list(map(_cluster_codes, [y] if single else y))
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
+        check_each(type(self).__name__, "labeling", len(truths), "data sets", len(found))
         for labels, truth in zip(found, truths):
             check_each(type(self).__name__, "label", len(truth), "samples", labels.size)
         losses = [

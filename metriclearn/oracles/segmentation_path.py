@@ -420,9 +420,9 @@ class PenaltySearch:
     Parameters are those of :func:`best_penalty`, and ``exact``. If labels have nothing to do with
     the rows, all penalties have about the same loss, and the search would need all segmentations.
     Their number grows with the length of a sequence. If ``exact`` is false, the search skips some
-    in sequences with more than 256 segments or with partial labels: between two segmentations there
-    may be others as long as their penalties are within a factor of 1.7, or of 1.01 around the best
-    penalty.
+    where there are more than 256 segments, or, with partial labels, where more are possible:
+    between two segmentations there may be others as long as their penalties are within a factor of
+    1.7, or of 1.01 around the best penalty.
     """
 
     def __init__(
@@ -443,7 +443,8 @@ class PenaltySearch:
             complete and isinstance(loss, FrobeniusLoss)
         )
         whole = np.array([isinstance(one, Partition) or one.is_whole for one in labels])
-        apart = np.where((whole & (likely <= _MANY)) | exact, 1.0, _APART).tolist()
+        few = np.where(whole, likely, possible) <= _MANY
+        apart = np.where(few | exact, 1.0, _APART).tolist()
         self._hulls = [_Hull(one, list(one.extremes), r) for one, r in zip(problems, apart)]
         mosts = np.minimum(possible, np.where(whole & self._bounded, 0, 4 * likely + 10))
         for hull, most in zip(self._hulls, mosts.tolist()):

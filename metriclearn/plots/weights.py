@@ -20,7 +20,6 @@ from metriclearn.running.parameters import (
     Whole,
     needs,
     real_array,
-    symmetric,
 )
 
 _MOST_NAMES = 30
@@ -65,7 +64,8 @@ def plot_weights(
     Raises
     ------
     ValueError
-        If a weight is not finite, or if there is not one name per feature.
+        If a weight is not finite, if there is not one name per feature, or if a name in
+        ``highlight`` is not the name of a feature.
 
     See Also
     --------
@@ -77,6 +77,10 @@ def plot_weights(
     values = real_array("plot_weights", "weights", weights, 1)
     names = draw.named("plot_weights", feature_names, len(values))
     marked = set(() if highlight is None else map(str, highlight))
+    if unknown := marked - set(names):
+        raise ValueError(
+            f"plot_weights needs highlight among feature_names, got {sorted(unknown)}."
+        )
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     shown = order[values[order] != 0]
     height = 1.1 + 0.22 * max(len(shown), 3)
@@ -166,9 +170,15 @@ def plot_metric_matrix(
     """
     if hasattr(B, "get_mahalanobis_matrix"):
         B, feature_names = _learned(B, feature_names)
-    matrix = symmetric("plot_metric_matrix", "a matrix B", B)
+    matrix = real_array("plot_metric_matrix", "a matrix B", B, 2)
+    rows, columns = matrix.shape
     scale = float(np.abs(matrix).max())
-    names = draw.named("plot_metric_matrix", feature_names, len(matrix))
+    if rows != columns or not np.allclose(matrix, matrix.T, atol=1e-6 * scale):
+        raise ValueError(
+            f"plot_metric_matrix needs a symmetric square matrix, got shape {matrix.shape}; "
+            "pass B or (B + B.T) / 2."
+        )
+    names = draw.named("plot_metric_matrix", feature_names, rows)
     eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
     ax = draw.canvas(ax, (9.0, 4.3), _spectrum_message(eigenvalues), title)
     stacked = draw.width_of(ax) < 5

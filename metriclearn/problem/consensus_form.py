@@ -28,6 +28,7 @@ from metriclearn.running.parameters import (
     check_each,
     check_weights,
     real_array,
+    shown,
 )
 
 _MEMBERS = Each(Of(Partition, "Partition"), "a list of partitions as {name}", least=1)
@@ -94,6 +95,10 @@ class ConsensusForm:
         if name_weights is not None:
             self.name_weights = real_array("ConsensusForm", "name_weights", name_weights, 1)
             check_each("ConsensusForm", "name_weight", len(self.name_weights), "members", n)
+            if np.any(self.name_weights < 0):
+                raise ValueError(
+                    f"ConsensusForm needs name_weights of at least 0, got {shown(name_weights)}."
+                )
         self.name_loss, self.shift = float(name_loss), 0.0
 
     @property

@@ -9,6 +9,7 @@ their values.
 from __future__ import annotations
 
 import copy
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
-from metriclearn.running.parameters import real_array, symmetric
+from metriclearn.running.parameters import real_array, shown, symmetric
 from metriclearn.solvers.mahalanobis import Metric
+
+_NUMBER: Any = (float, int, numbers.Real, type(None))  # the first are found at once
 
 
 class Compressed(NamedTuple):
@@ -107,6 +110,17 @@ class LowRankForm:
         subspace: Subspace | None = None,
         components: NDArray | None = None,
     ) -> None:
+        given = truth is None or isinstance(truth, Partition)
+        if not (given and isinstance(weight, _NUMBER) and isinstance(shift, _NUMBER)):
+            raise ValueError(
+                "LowRankForm needs a Partition as truth and numbers as weight and shift, got "
+                f"{shown(truth)}, {shown(weight)} and {shown(shift)}."
+            )
+        if truth is None and weight:
+            raise ValueError(
+                f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
+                "truth; pass both or neither."
+            )
         self.truth, self.weight = truth, weight
         self.shift = shift
         self.subspace, self.components = subspace, components

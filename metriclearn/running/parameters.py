@@ -180,11 +180,13 @@ def _at_fault(table: Any) -> str:
 def symmetric(who: str, what: str, values: Any, ndim: int = 2) -> NDArray:
     """Convert the input to one symmetric matrix, or a stack of them, as :func:`real_array` does."""
     array = real_array(who, what, values, ndim)
-    flipped, tolerance = array.swapaxes(-1, -2), 1e-8 * max(1.0, float(np.abs(array).max()))
-    if array.shape != flipped.shape or np.abs(array - flipped).max() > tolerance:
+    flipped = array.swapaxes(-1, -2)
+    if array.shape != flipped.shape:
+        raise ValueError(f"{who} needs a square matrix in {what}, got shape {array.shape}.")
+    if (difference := np.abs(array - flipped).max()) > 1e-8 * np.abs(array).max():
         raise ValueError(
-            f"{who} needs a symmetric square matrix A in {what}, got another one of shape "
-            f"{array.shape}; pass (A + A.T) / 2."
+            f"{who} needs a symmetric matrix A in {what}, got |A - A.T| up to {difference:.3g}; "
+            "pass (A + A.T) / 2."
         )
     return array
 
@@ -202,7 +204,7 @@ def check_weights(who: str, name: str, values: Any, items: str, n: int) -> NDArr
         raise ValueError(
             f"{who} needs {name} of at least 0, not all zero, got {shown(weights.tolist())}."
         )
-    check_each(who, name, len(weights), items, n)
+    check_each(who, name.removesuffix("s"), len(weights), items, n)
     return weights
 
 

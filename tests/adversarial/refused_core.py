@@ -12,6 +12,7 @@ import metriclearn as ml
 from metriclearn import PartialPartition, Partition, Region
 from metriclearn.oracles import (
     Averaged,
+    BoundaryMargins,
     ChangePoints,
     ConstrainedChangePoints,
     LocalSearch,
@@ -154,10 +155,16 @@ SCATTERED = CLUSTERS([0, 1, 0, 2, 1, 0])
 FINITE = "DenseForm needs finite numbers, got (NaN|inf) at row 0, feature [01] of matrix"
 ONES = LowRankForm(np.ones((10, 1)))
 FORMS: Rows = [
-    (partial(DenseForm, np.zeros((2, 3))), r"square matrix .* of shape \(2, 3\)"),
+    (partial(DenseForm, np.zeros((2, 3))), r"a square matrix .*, got shape \(2, 3\)"),
     (partial(DenseForm, np.zeros(4)), r"got 1 dimension\(s\) in matrix"),
     (partial(DenseForm, np.zeros((0, 0))), r"found array with 0 sample\(s\) .* in matrix"),
-    (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), "DenseForm needs a symmetric .*; pass"),
+    (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
+    (partial(LowRankForm, SIGNAL, None, 2.0), r"the truth that has the weight, got weight=2\.0"),
+    (partial(ConsensusForm, [THREE], None, 0.0, [-1.0]), "name_weights of at least 0"),
+    (
+        partial(BoundaryMargins(np.array([3, 8]), np.ones(1), np.zeros(8)).intervals, -1.0),
+        "score of at least 0",
+    ),
     (partial(DenseForm, [[1.0, NAN], [NAN, 1.0]]), FINITE),
     (partial(DenseForm, [[INF, 0.0], [0.0, 1.0]]), FINITE),
     *(

@@ -239,6 +239,7 @@ CLUSTERER: Rows = [
     ),
     (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
     (lambda: table().score(IRIS, SPECIES[:-1]), "for each of the 150 samples, got 149"),
+    (lambda: table().score([IRIS, IRIS], [SPECIES]), "for each of the 2 data sets, got 1"),
     (
         lambda: (
             ml.Clusterer(CLUSTERS, n_folds=2, verbose=False)

@@ -149,6 +149,8 @@ PICTURES: Rows = [
     (lambda: plots.plot_embeddings({"x": np.ones((6, 2))}, [0] * 5), r"shape \(5, 2\) for 'x'"),
     (lambda: plots.plot_image_segmentations([EMPTY], {"people": [EMPTY[:, :3, 0]]}), "'people'"),
     (lambda: plots.plot_weights([1, INF]), "got inf at row 1 of weights"),
+    (lambda: plots.plot_weights([1.0], ["a"], highlight=["z"]), r"got \['z'\]"),
+    (lambda: ACCUMULATION(min_clusters=5, max_clusters=4).fit(PAIR), "got 5 and 4"),
     (lambda: plots.plot_weights([1.0], ["a", "b"]), "one name for each of the 1 features, got 2"),
     (lambda: plots.plot_weights([1.0], top=0), "top of at least 1"),
     (lambda: plots.plot_metric_matrix(np.ones((2, 3))), "symmetric square matrix"),

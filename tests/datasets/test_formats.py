@@ -121,7 +121,9 @@ def test_labels_and_times_are_kept_or_refused(kind: str, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="needs disjoint segments, but in 'one' 'b' starts"):
         write_file(kind, "one", [(0.0, 2.0, "a"), (1.0, 3.0, "b")], target, of)
     if kind == "wav":
-        with pytest.raises(ValueError, match=r"cannot hold the segments of 'one' .*No such file"):
+        with pytest.raises(
+            ValueError, match=r"into a copy of a \.wav file, but 'one' is not one; .*"
+        ):
             write_file(kind, "one", segments, target)
 
 
@@ -325,9 +327,12 @@ def test_damaged_files_give_one_sentence(name, text, message, tmp_path: Path) ->
     assert str(tmp_path / name) in str(caught.value)
 
 
-def test_missing_tables_are_refused(tmp_path: Path) -> None:
+def test_missing_tables_name_the_files_that_are_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="columns recording, start, end, label"):
         read_segments(tmp_path / "none.csv")
+    (tmp_path / "monday.eaf").write_text("<x/>")
+    with pytest.raises(FileNotFoundError, match=r"to use monday.eaf and files like it, pass '\*.e"):
+        read_labels(tmp_path / "segments.csv")
     with pytest.raises(FileNotFoundError, match=r"No file of .* is like '\*\.jams'"):
         read_labels(tmp_path / "*.jams")
 

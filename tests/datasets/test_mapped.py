@@ -120,7 +120,7 @@ def test_damage_is_one_sentence(tmp_path: Path) -> None:
         ChangePointMetricLearner(verbose=False).fit(stored.sequences, stored.labels)
     with pytest.raises(FileNotFoundError, match="SequenceFolder needs a folder with files"):
         SequenceFolder(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match=r"ends\.npy"):
+    with pytest.raises(FileNotFoundError, match=r"PackedSequences needs X\.npy in"):
         PackedSequences(tmp_path)
 
 
@@ -128,7 +128,8 @@ def test_packing_checks_shapes(tmp_path: Path) -> None:
     X, y = [np.zeros((4, 2)), np.zeros((3, 2))], [np.arange(4), np.arange(3)]
     for place, (rows, labels, sentence) in enumerate(
         [
-            (X[:1], y, "one label array for each of the 1 sequences, got 2"),
+            (X[:1], y, "labels for every sequence, got 1 sequences and 2"),
+            ([], [], "labels for every sequence, got 0 sequences and 0"),
             (X, [y[0], y[0]], r"needs shape \(4, 2\), .* got \(3, 2\) in sequence 1"),
         ]
     ):
@@ -137,3 +138,6 @@ def test_packing_checks_shapes(tmp_path: Path) -> None:
     pack_sequences(X, y, tmp_path / "good")
     with pytest.raises(FileExistsError, match="needs a new or empty folder"):
         pack_sequences(X, y, tmp_path / "good")
+    np.save(tmp_path / "good" / "ends.npy", np.array([4, 6]))
+    with pytest.raises(ValueError, match="needs increasing ends up to the number of rows"):
+        PackedSequences(tmp_path / "good")

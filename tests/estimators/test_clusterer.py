@@ -56,6 +56,8 @@ def test_numbers_of_clusters_may_be_free() -> None:
     assert len(free.models_) == 2
     found = free.predict(sets[0])
     assert [2 <= labels.max() + 1 <= 4 for labels in found] == [True] * 3
+    with pytest.raises(ValueError, match="labeling for each of the 3 data sets, got 1"):
+        free.score(sets[0], sets[1][:1])
 
 
 def test_images() -> None:

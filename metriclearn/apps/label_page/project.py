@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -41,6 +42,7 @@ TABLE = "segments.csv"
 MOST_LABELS = 40
 _FORMAT = 1
 _BEFORE = "table_before"  # key of the digest of the table that is to be replaced
+_FEATURES = (None, "audio", "video", "both", "tables")
 _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characters in file names
 
 
@@ -157,6 +159,13 @@ class Project:
                 name: self._annotations_of(name, given) for name, given in entries.items()
             }
             curve, revision = list(content.get("curve", [])), int(content["revision"])
+            if not all(
+                isinstance(point, dict)
+                and "seconds" in point
+                and all(map(_is_finite, point.values()))
+                for point in curve
+            ):
+                raise ValueError("every point of its curve needs seconds and finite numbers")
             annotators = {
                 name: list(map(str, many)) for name, many in content.get("annotators", {}).items()
             }
@@ -365,6 +374,17 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
                 f"{str(path)!r} has format {content['format']}, this metriclearn reads {_FORMAT}; "
                 "use the version that wrote it, or a later one."
             )
+        rates = [content[key] for key in ("rate", "media_rate") if content.get(key) is not None]
+        ignore, features = content.get("ignore") or [], content.get("features")
+        right = all(type(rate) in (int, float) and 0 < rate < math.inf for rate in rates)
+        right = right and isinstance(ignore, list) and all(isinstance(c, str) for c in ignore)
+        right = right and isinstance(content.get("time", ""), str)
+        right = right and content.get("duplicates") in (None, "mean", "first")
+        if not right or features not in _FEATURES:
+            raise ValueError(
+                f"rate and media_rate need to be rows per second, ignore a list of columns, and "
+                f"features one of {_FEATURES}, got {rates}, {ignore!r} and {features!r}"
+            )
     return content
 
 
@@ -474,6 +494,10 @@ def _read_labels(given: Any) -> list[str]:
             f"unlabeled stretches, got {str(given)[:200]}; change them."
         )
     return list(given)
+
+
+def _is_finite(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and abs(value) <= sys.float_info.max)
 
 
 def _digest(content: bytes) -> str:

@@ -127,6 +127,8 @@ class BoundaryMargins:
             The first and the last position to which each change-point can move. These two
             positions, and all positions between them, have gains of at least −score.
         """
+        if not score >= 0:
+            raise ValueError(f"BoundaryMargins needs a score of at least 0, got {score}.")
         inside = self.gains >= -score
         inside[0] = False
         outside = np.append(np.flatnonzero(~inside), len(inside))
