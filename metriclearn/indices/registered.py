@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
+from inspect import Parameter, signature
 from pkgutil import iter_modules
+from typing import Any
 
-from metriclearn.indices.contingency import of_partitions
+from metriclearn.indices.contingency import ContingencyTable, of_partitions
 
 LISTED: dict[str, Index] = {}
 
@@ -49,15 +51,17 @@ def index(
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Decorate an index of two partitions, so that it is listed, see :class:`Index`.
 
-    The function takes a :class:`ContingencyTable` named ``table`` and options. The decorated
-    function takes the arguments of :func:`contingency_table` and these options. Its value must not
-    depend on the names of labels or on the order of samples.
+    The function takes a :class:`ContingencyTable` named ``table`` and options, or two labelings and
+    options. The decorated function takes the arguments of :func:`contingency_table` and these
+    options. Its value must not depend on the names of labels or on the order of samples.
     """
 
     def listed(function: Callable[..., float]) -> Callable[..., float]:
-        of_labels = of_partitions(function)
-        LISTED[function.__name__] = Index(of_labels, perfect, symmetric)
-        return of_labels
+        names = [*signature(function).parameters]
+        if "contingency" not in names:
+            function = of_partitions(function if "table" in names else _of_labelings(function))
+        LISTED[function.__name__] = Index(function, perfect, symmetric)
+        return function
 
     return listed
 
@@ -73,3 +77,16 @@ def _load() -> None:
     """Load every file of this folder."""
     for file in iter_modules(import_module(__package__).__path__):
         import_module(f"{__package__}.{file.name}")
+
+
+def _of_labelings(function: Callable[..., float]) -> Callable[..., float]:
+    """Let a function of two labelings take a table instead of them."""
+
+    @wraps(function)
+    def of_table(table: ContingencyTable, **options: Any) -> float:
+        return function(*table.to_labels(), **options)
+
+    form, table = signature(function), Parameter("table", Parameter.POSITIONAL_OR_KEYWORD)
+    options = list(form.parameters.values())[2:]
+    of_table.__signature__ = form.replace(parameters=[table, *options])  # type: ignore[attr-defined]
+    return of_table

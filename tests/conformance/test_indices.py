@@ -127,13 +127,13 @@ def test_compare_is_every_index_of_one_table() -> None:
     assert list(frame.itertuples(index=False, name=None)) == rows
 
 
-def test_a_decorated_function_of_a_table_is_an_index(monkeypatch: Any) -> None:
+def test_a_decorated_function_of_labelings_is_an_index(monkeypatch: Any) -> None:
     monkeypatch.setattr(registered, "LISTED", {**registered.LISTED})
 
     @registered.index(perfect=1.0, symmetric=False)
-    def purity(table: indices.ContingencyTable, *, power: float = 1.0) -> float:
-        counts = table.to_array()
-        return float(counts.max(axis=0).sum() / counts.sum()) ** power
+    def purity(labels_true: Any, labels_pred: Any, *, power: float = 1.0) -> float:
+        table = indices.contingency_table(labels_true, labels_pred).to_array()
+        return float(table.max(axis=0).sum() / table.sum()) ** power
 
     assert indices.compare([0, 0, 1], [0, 1, 1])["purity"] == pytest.approx(2 / 3)
     assert purity(contingency=[[1, 1], [0, 1]], power=2.0) == pytest.approx(4 / 9)
