@@ -129,7 +129,7 @@ def test_real_penalties_score_as_published(shared_folder: Callable[[str], Path])
             right.append(100 * (1 - wrong))
         rows = published[(published["set"] == name) & (published["model"] == "baseline_0")]
         assert np.mean(right) == pytest.approx(rows["percent_correct"].mean(), abs=1.5)
-    with pytest.raises(ValueError, match="one log penalty for each of 420"):
+    with pytest.raises(ValueError, match="one log penalty for each of the 420"):
         data.errors_at([1.0])
     with pytest.raises(ValueError, match="needs a set and its folds"):
         load_dataset("penalties", root, set="nothing")

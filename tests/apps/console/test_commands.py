@@ -162,7 +162,8 @@ def test_files_of_other_programs_are_learned_from_written_and_compared(tmp_path,
         spans = list(zip(ends[:-1], ends[1:], ["at rest", "busy", "at rest", "busy"]))
         write_file("textgrid", f"s{i}", spans, folder / f"s{i}.TextGrid")
     fit = ("fit", folder, "--out", tmp_path / "t.model", "--rate", "30")
-    console.assert_refused("give the name of your table", *fit, "--features", "tables")
+    error = console(*fit, "--features", "tables", status=1).err
+    assert "to use s0.TextGrid and files like it, pass '*.TextGrid'" in error
     for options in ([], ["--features", "tables"]):
         run(*fit, *options, "--segments", "*.TextGrid")
     new = ("segment", folder / "s2.csv", "--model", tmp_path / "t.model", "--out", out)
@@ -232,7 +233,7 @@ def test_poses_of_deeplabcut_with_events_of_boris(tmp_path: Path, console: Conso
     run(*found, "raven", "--likelihood", 0.5)
     expected = [(5.0 * i, 5.0 * i + 5.0, "ab"[i % 2]) for i in range(4)]
     assert read_labels(tmp_path / "m0.selections.txt") == {"m0": expected}
-    console.assert_refused("the segments of 'm0' (it is no WAV file", *found, "wav")
+    console.assert_refused("written into a copy of a .wav file, but 'm0' is not one", *found, "wav")
     unsure = "needs a number in every column, but column 'nose x' has none"
     console.assert_refused(unsure, *found, "csv", "--likelihood", 1)
     console.assert_refused(unsure, *fit, "--likelihood", 1)
