@@ -38,10 +38,8 @@ class StreamingChangePointDetector:
     Raises
     ------
     ValueError
-        If the segmenter cannot follow streams, or if a sample has other names than the first sample
-        where the segmenter knows no names.
-    KeyError
-        If a sample lacks a feature of the training.
+        If the segmenter cannot follow streams, or if a sample lacks a feature of the training, or
+        has other names than the first sample where the segmenter knows no names.
 
     Examples
     --------
@@ -102,4 +100,10 @@ class StreamingChangePointDetector:
                 )
         else:
             names = list(map(text, fitted))
+        lacking = [name for name in names if name not in values]
+        if lacking:
+            raise ValueError(
+                f"StreamingChangePointDetector needs the feature {lacking[0]!r} in every sample, "
+                f"got {list(x)[:5]}; pass the features of the training."
+            )
         return np.array([[values[name] for name in names]], dtype=np.float64)

@@ -418,11 +418,11 @@ class PenaltySearch:
     """Searches for penalties of labeled sequences that share the paths of these sequences.
 
     Parameters are those of :func:`best_penalty`, and ``exact``. If labels have nothing to do with
-    the rows, all penalties have about the same loss, and the search would need all segmentations.
-    Their number grows with the length of a sequence. If ``exact`` is false, the search skips some
-    where there are more than 256 segments, or, with partial labels, where more are possible:
-    between two segmentations there may be others as long as their penalties are within a factor of
-    1.7, or of 1.01 around the best penalty.
+    the rows, all penalties have about the same loss, and the exact search needs all segmentations.
+    Their number grows with the length of a sequence. If ``exact`` is false, the search skips
+    segmentations where there are more than 256 segments, or, with partial labels, where more are
+    possible. A skipped segmentation is optimal at penalties that lie between those of two known
+    ones, and these differ by a factor of at most 1.7, or 1.01 around the best penalty.
     """
 
     def __init__(

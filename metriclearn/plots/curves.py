@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import Needs, Of, OneOf, Real, Text, Title, needs, real_array
 
+_ROUNDING = 1e-6  # a bound may exceed the objective by this share of it
 _COLORS = (*draw.PALETTE[:-1], draw.INK)  # without yellow, in which names are illegible
 _DASHED: dict[str, Any] = {"color": draw.MUTED, "lw": 1.6, "ls": (0, (4, 1.5))}
 _WIDE = 3.0  # ratio of the longest to the shortest curve above which the axis is logarithmic
@@ -91,7 +92,8 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If there is no trace, or if a column is missing or has another length.
+        If there is no trace, if a column is missing or has another length, if seconds or passes
+        decrease, or if a lower bound exceeds the best objective.
 
     See Also
     --------
@@ -142,8 +144,18 @@ def _curve(name: str, table: Any, seconds: bool) -> _Curve:
     best = np.minimum.accumulate(real_array(who, "objective", table["objective"], 1))
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
     x = real_array(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
+    if np.any(np.diff(x) < 0):
+        raise ValueError(
+            f"{who} needs {horizontal} since the start; pass numpy.cumsum of the {horizontal} of "
+            "every round."
+        )
     x, best, raw = draw.aligned(who, **{horizontal: x}, objectives=best, bounds=raw)
     bound = np.maximum.accumulate(np.where(np.isnan(raw), -np.inf, raw))
+    if np.any(bound > best + _ROUNDING * np.maximum(np.abs(best), 1)):
+        raise ValueError(
+            f"{who} needs lower bounds below the best objective, got {bound[-1]:.6g} above "
+            f"{best[-1]:.6g}; check what the solver certified."
+        )
     scale = np.asarray(table.get("scale", np.nan), dtype=np.float64)
     if scale.ndim or scale <= 0:
         raise ValueError(f"{who} needs one positive number as scale, got {table['scale']!r}.")

@@ -89,7 +89,8 @@ def plot_segmentation(
     Raises
     ------
     ValueError
-        If there is no segmentation, or if the segmentations or the signal differ in length.
+        If there is no segmentation, if the segmentations or the signal differ in length, or if a
+        loss has no strip.
 
     See Also
     --------
@@ -98,6 +99,8 @@ def plot_segmentation(
     names, scaled = ([], None) if signal is None else _read(signal)
     strips = draw.read_strips("plot_segmentation", segmentations, scaled)
     losses = losses or {}
+    if unknown := set(losses) - set(strips):
+        raise ValueError(f"plot_segmentation needs losses of its strips, got {sorted(unknown)}.")
     truth = next(iter(strips.values()))
     lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
     height = 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0)

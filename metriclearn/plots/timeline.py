@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -12,7 +13,6 @@ from matplotlib.ticker import MultipleLocator
 from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.command_line import counted
 from metriclearn.running.parameters import Each, Needs, OneOf, Title, needs, real_array
 
 Segment = tuple[float, float, str]
@@ -128,20 +128,42 @@ def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
     """Compose the default title.
 
-    The title tells how many inner boundaries of the first strip are matched by the last strip. A
-    boundary is matched if the last strip has a boundary within a tenth of the median segment length
-    of the first strip. For a single strip, the title gives the number of segments.
+    The title tells for which fraction of the time the last strip has the same labels as the first
+    strip. For a single strip, the title lists up to five labels with the longest total time. If
+    labels are missing, the title tells how many inner boundaries of the first strip are matched by
+    the last strip. A boundary is matched if the last strip has a boundary within a tenth of the
+    median segment length of the first strip. For a single strip without labels, the title gives the
+    number of segments.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]
+    total = sum(end - start for start, end, _ in first)
+    if not all(label for segments in (first, last) for _, _, label in segments):
+        if len(names) == 1:
+            return f"{len(first)} segments"
+        true, pred = ([start for start, _, _ in segments[1:]] for segments in (first, last))
+        tolerance = float(np.median([end - start for start, end, _ in first])) / 10
+        near = sum(min((abs(a - b) for b in pred), default=np.inf) <= tolerance for a in true)
+        return (
+            f"{names[-1]} has {near} of {len(true)} boundaries of {names[0]} "
+            f"within {tolerance:.3g} s ({len(pred)} in all)"
+        )
     if len(names) == 1:
-        return counted(len(first), "segment")
-    true, pred = ([start for start, _, _ in segments[1:]] for segments in (first, last))
-    tolerance = float(np.median([end - start for start, end, _ in first])) / 10
-    near = sum(min((abs(a - b) for b in pred), default=np.inf) <= tolerance for a in true)
+        lengths: Counter[str] = Counter()
+        for start, end, label in first:
+            lengths[label] += end - start  # type: ignore[assignment]
+        longest = lengths.most_common(5)
+        parts = [f"{100 * length / total:.0f} % {label}" for label, length in longest]
+        return f"{len(first)} segments: {', '.join(parts)}"
+    shared = sum(  # seconds with the same label
+        max(0.0, min(end, other_end) - max(start, other_start))
+        for start, end, label in first
+        for other_start, other_end, other_label in last
+        if label == other_label
+    )
     return (
-        f"{names[-1]} has {near} of {len(true)} boundaries of {names[0]} "
-        f"within {tolerance:.3g} s ({len(pred)} in all)"
+        f"{names[-1]} agrees with {names[0]} in {100 * shared / total:.0f} % of the time "
+        f"({len(last)} segments against {len(first)})"
     )
 
 

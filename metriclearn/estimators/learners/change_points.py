@@ -262,8 +262,8 @@ class Segmentations(Task):
     def completions(self, training: Training, first: NDArray) -> list[Partition]:
         """Find the best segmentations that agree with the labels, under a first metric.
 
-        The penalty is chosen first: at this penalty, segmentations that ignore the labels have the
-        least loss on the labeled parts.
+        The penalty is chosen first: at this penalty, segmentations that ignore the labels have
+        nearly the least loss on the labeled parts, see ``PenaltySearch(exact=False)``.
         """
         truths = training.truths
         forms = [LowRankForm(cumulative=cumulative_sums(a, first)) for a in training.data.arrays]

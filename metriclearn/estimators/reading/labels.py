@@ -67,7 +67,11 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
         )
-    check_each(who, "labeling", len(labelings), "data sets", len(data.arrays))
+    if len(labelings) != len(data.arrays):
+        raise ValueError(
+            f"{who} needs one labeling for each of the {len(data.arrays)} data sets, got "
+            f"{len(labelings)}; pass a list of one array or list for each data set."
+        )
     return labelings
 
 

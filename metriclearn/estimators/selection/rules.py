@@ -157,7 +157,7 @@ class Penalties:
 
     @cached_property
     def tuned(self) -> dict[str | None, float]:
-        """The penalty of the least mean loss."""
+        """The penalty of the least mean loss, or nearly so where there are many segments."""
         forms, truths = self.posed()
         search = PenaltySearch(forms, truths, self.min_size, exact=False)
         return {unit: search.best(units=penalty_units(forms, unit))[0] for unit in self.units}
