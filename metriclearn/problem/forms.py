@@ -218,6 +218,14 @@ class LowRankForm:
         form.shift += shift
         return form
 
+    def part(self, start: int, stop: int) -> LowRankForm:
+        """Return the form of the samples start … stop − 1, without a reference partition.
+
+        Its factors have the mean of all samples as origin.
+        """
+        sums = self.cumulative[start : stop + 1]
+        return LowRankForm(cumulative=sums - sums[0], shift=self.shift)
+
     def plus(self, truth: Partition, weight: float) -> LowRankForm:
         """Return A − weight·N with the matrix N of ``truth``. The form shares the factors of A.
 

@@ -235,6 +235,12 @@ class ChargedForm:
             value += self.names.at(partition)
         return value if self.penalties is None else value - float(self.penalties[ends].sum())
 
+    def part(self, start: int, stop: int) -> ChargedForm:
+        """Return the form of the samples start … stop − 1, without charges."""
+        penalties = None if self.penalties is None else self.penalties[start : stop + 1]
+        names = None if self.names is None else self.names.part(start, stop)
+        return ChargedForm(self.form.part(start, stop), penalties=penalties, names=names)
+
     def shifted(self, shift: float) -> ChargedForm:
         """Return the same form with A + shift·I in place of A."""
         return self.with_parts(form=self.form.shifted(shift))

@@ -173,6 +173,11 @@ class NameScores(NamedTuple):
         add_rows(np.ascontiguousarray(rows, dtype=np.float64), zero, emissions)
         return cls(emissions, _next_given(codes), transitions)
 
+    def part(self, start: int, stop: int) -> NameScores:
+        """Return the scores of the samples start … stop − 1, without given names."""
+        sums = self.emissions[start : stop + 1]
+        return NameScores(sums - sums[0], transitions=self.transitions)
+
     def normalized(self, codes: NDArray | None, backward: bool = False) -> NameScores:
         """Return the same scores, shifted so that the best name of every sample scores 0.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
@@ -289,6 +290,58 @@ def test_default_members_learn_from_partial_labels_and_names() -> None:
     assert np.all((rates >= 0) & (rates <= 1))
     with assert_refused("more than 60 rows from rows without a label, to learn probabilities from"):
         consensus.boundary_probabilities(DATA.sequences, tolerance=60)
+
+
+def partly(y: list, keep: Callable[[int], NDArray]) -> list:
+    """Labels of the rows that ``keep(T)`` selects, −1 elsewhere."""
+    return [np.where(keep(len(one)), one, -1) for one in y]
+
+
+def metric_of(X: list, y: list, **parameters: Any) -> tuple[NDArray, NDArray]:
+    """The metric of a learner in a Segmenter, and of the same learner alone."""
+    learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), **parameters)
+    members = {"diagonal": [learner]}
+    with warnings.catch_warnings(action="ignore"):
+        fitted = ml.Segmenter(members, n_folds=2, combine="best", verbose=False).fit(X, y)
+        alone = clone(learner).fit(X, y).components_
+    return fitted.learner_.components_, alone
+
+
+def test_members_learn_from_labeled_stretches_and_the_rows_between_two_that_are_close() -> None:
+    X, y = DATA.sequences, DATA.labels
+    known = partly(y, lambda T: np.arange(T) % 80 < 60)
+    parts = [one[:60] for one in X], [one[:60] for one in y]
+    found, whole = metric_of(X, known)
+    np.testing.assert_array_equal(found, metric_of(*parts)[0])
+    assert np.abs(found - whole).max() > 1e-3 * np.abs(whole).max()
+    # two stretches of a recording count by their lengths
+    rows = [slice(0, 20), slice(60, 80)]
+    known = partly(y, lambda T: (np.arange(T) < 20) | (np.arange(T) >= 60))
+    cut = [[one[part] for one in some for part in rows] for some in (X, y)]
+    alone = ml.ChangePointMetricLearner(ml.DiagonalMetric()).fit(*cut).components_
+    np.testing.assert_array_equal(metric_of(X, known)[0], alone)
+    # close stretches stay together, and so do labels of single rows, which tell only boundaries
+    for keep in (
+        lambda T: np.abs(np.arange(T) - 40) > 2,
+        lambda T: np.arange(T) % 3 == 0,
+        lambda T: np.arange(T) % 20 < 2,
+    ):
+        np.testing.assert_array_equal(*metric_of(X, partly(y, keep)))
+    # annotated regions need the rows around them
+    firsts = [ml.Partition.from_runs(one).change_points[:1] for one in y]
+    regions = [ml.PartialPartition(80, None, one, (), [(50, 70, AT_MOST_ONE)]) for one in firsts]
+    np.testing.assert_array_equal(*metric_of(X, regions))
+
+
+def test_a_segment_that_is_labeled_in_part_may_be_shorter_than_the_smallest_one() -> None:
+    X, y = DATA.sequences, DATA.labels
+    sizes = [ml.Partition.from_runs(one).sizes for one in y]
+    least = int(min(map(min, sizes)))
+    known = partly(y, lambda T: (np.arange(T) > 30) & (np.arange(T) < 60))
+    assert any(np.diff(np.flatnonzero(np.diff(one[31:60])), prepend=-1).min() < least for one in y)
+    found, _ = metric_of(X, known, min_size=least)
+    assert len(found) > 0
+    assert np.isfinite(found).all()
 
 
 def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() -> None:

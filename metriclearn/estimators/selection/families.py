@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.selection.parts import Member
+from metriclearn.estimators.selection.parts import Member, reads_rows_alone
 from metriclearn.running.parameters import Of, OneOf, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
@@ -22,7 +22,6 @@ from metriclearn.views.chain import Chain
 from metriclearn.views.details import Details
 from metriclearn.views.own_scale import OwnScale
 from metriclearn.views.posteriors import ExpectedBoundaries, Posteriors
-from metriclearn.views.whiten import LinearView
 from metriclearn.views.windows import Windows
 
 # What members are fitted with, from simple ones on. A fit with a time limit begins with those whose
@@ -146,13 +145,7 @@ def listed_members(members: Any) -> list[Member]:
 def refuse_neighbors(who: str, members: Sequence[Member]) -> None:
     """Raise a ValueError if a member would read rows across those that a view leaves out."""
     for _, learner, view, *_ in members:
-        parts = [getattr(learner, name, None) for name in ("view", "emissions", "penalty")]
-        # the rows of a linear view depend on the whole recording by its mean only
-        reaches = [
-            getattr(part, "reach", (0, 0)) != (0, 0) and not isinstance(part, LinearView)
-            for part in parts
-        ]
-        if view is not None or any(reaches):
+        if view is not None or not reads_rows_alone(learner):
             raise ValueError(
                 f"{who} needs members that read every row alone behind a view that leaves rows "
                 f"out, got {learner!r}, which would read across gaps; pass "

@@ -22,7 +22,13 @@ from sklearn.utils.validation import has_fit_parameter
 from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.selection.choice import Choice, refinements
 from metriclearn.estimators.selection.cross_fit import CrossFit, is_better
-from metriclearn.estimators.selection.parts import Member, Parts, PartViews
+from metriclearn.estimators.selection.parts import (
+    FitData,
+    Member,
+    Parts,
+    PartViews,
+    reads_rows_alone,
+)
 from metriclearn.estimators.selection.rules import Rules
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.notes import note
@@ -38,9 +44,9 @@ class Tables(NamedTuple):
 
     parts: Sequence[tuple[Sequence[Any], Sequence[Any], NDArray]]
 
-    def task(self, k: int, every: int = 1) -> tuple[Sequence[Any], Sequence[Any], NDArray]:
+    def task(self, k: int, every: int = 1, margin: int | None = 0) -> FitData:
         """Return what members are fitted to in part k."""
-        return self.parts[k]
+        return FitData(*self.parts[k])
 
     def forget(self, k: int) -> None:
         """Do nothing, because there is no earlier result."""
@@ -90,7 +96,8 @@ class Fits:
     ) -> tuple[list[Member], list[list[Any]], tuple[float, ...], dict[str, Exception]]:
         """Fit members with the same view to every one of ``views.parts``.
 
-        ``views.task(k, every)`` are the data sets of part k, their labels and groups. If ``first``,
+        ``views.task(k, every, margin)`` are the data sets of part k, see
+        :class:`~metriclearn.estimators.selection.parts.FitData`. If ``first``,
         the first member is fitted however late it is. Returns the members that could be fitted,
         their models, and the processor seconds of all fits of each; the first member with a view
         pays for this view. Also returns the families of the others, with an error or :class:`Late`.
@@ -211,8 +218,11 @@ class Fits:
         if self.is_over and not however_late:
             return Late(), 0.0
         begun, every = time.thread_time(), member.every or 1
-        (data, labels, groups), learner = views.task(k, every), clone(member.learner)
+        learner = clone(member.learner)
         given = learner.get_params(deep=False)
+        # a segment that is labeled in part may be shorter than the smallest one
+        margin = given.get("min_size", 1) - 1 if reads_rows_alone(learner) else None
+        data, labels, groups, weights = views.task(k, every, margin)
         for name, value in (("verbose", False), ("n_jobs", 1)):
             if name in given:
                 learner.set_params(**{name: value})
@@ -221,9 +231,11 @@ class Fits:
             learner.set_params(callbacks=[*given["callbacks"], limit])
         several = len(np.unique(groups)) > 1 and has_fit_parameter(learner, "groups")
         options: dict[str, Any] = {"groups": groups} if several else {}
+        if weights is not None and has_fit_parameter(learner, "sample_weight"):
+            options["sample_weight"] = weights
         fit = learner.fit
         if hasattr(learner, "fit_among"):
-            fit, options = learner.fit_among, {**options, "views": stores[k, every]}
+            fit, options = learner.fit_among, {**options, "views": stores[k, every, margin]}
         try:
             model = fit(data, labels, **options)
         except ValueError as error:

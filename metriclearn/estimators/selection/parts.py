@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +15,9 @@ from sklearn.model_selection import GroupKFold
 
 from metriclearn.estimators.reading.given import Given
 from metriclearn.views.plain import says
+from metriclearn.views.whiten import LinearView
+
+_ROWS = 4  # labels with fewer rows per segment tell where boundaries are, not what segments are
 
 
 class Member(NamedTuple):
@@ -93,6 +97,72 @@ class Parts:
         return len(self.left_out) + 1
 
 
+class FitData(NamedTuple):
+    """What a learner is fitted to: recordings, or labeled spans of them, which have weights.
+
+    Attributes
+    ----------
+    rows : list of arrays (T_i, P)
+    labels : list
+    groups : int array (N,)
+    weights : array (N,), optional
+        The part of its recording that a span is.
+    """
+
+    rows: Sequence[Any]
+    labels: Sequence[Any]
+    groups: NDArray
+    weights: NDArray | None = None
+
+
+def reads_rows_alone(learner: Any) -> bool:
+    """Tell whether the parts of a learner read every row alone, or all rows by their mean only."""
+    parts = [getattr(learner, name, None) for name in ("view", "emissions", "penalty")]
+    reaches = [getattr(part, "reach", (0, 0)) for part in parts]
+    return all(reach == (0, 0) or isinstance(one, LinearView) for reach, one in zip(reaches, parts))
+
+
+def labeled_spans(
+    truths: Sequence[Any], margin: int = 0, context: float = 0.0
+) -> list[list[tuple[int, int]]] | None:
+    """Return for each recording the spans (start, stop) of rows that labels cover.
+
+    Members learn from these rows. Completing the labels of all others takes most of the time if
+    they are many, and did not lower the loss on eight data sets. Spans are joined if no more rows
+    are between them than a labeled segment has (the median), and extended by ``margin`` rows and
+    by ``context`` times this number.
+
+    A recording with annotated regions stays whole. So do all, and None is returned, if spans would
+    be little to learn from: if fewer boundaries are inside them than between them, or if segments
+    have fewer than four rows on average.
+    """
+    if all(truth.is_whole for truth in truths):
+        return None
+    sizes = [np.diff(e, prepend=start) for t in truths for start, e in t.pieces.stretches]
+    segments = np.concatenate([*sizes, np.zeros(0)])
+    inside, between, found = len(segments) - len(sizes), 0, []
+    if not sizes or segments.mean() < _ROWS:
+        return None
+    usual = float(np.median(segments))
+    margin += int(context * usual)
+    for truth in truths:
+        stretches = [(start, int(ends[-1])) for start, ends in truth.pieces.stretches]
+        gaps = {(stop - 1, start + 1) for (_, stop), (start, _) in pairwise(stretches)}
+        if any((one.start, one.stop) not in gaps for one in truth.pieces.regions):
+            found.append([(0, truth.n_samples)])
+            continue
+        spans: list[tuple[int, int]] = []
+        for start, stop in stretches:
+            if spans and start - spans[-1][1] <= max(usual, 2 * margin):
+                start = spans.pop()[0]
+            spans.append((start, stop))
+        starts = {start for start, _ in spans}
+        between += sum(one.stop - 1 in starts for one in truth.pieces.regions)
+        T = truth.n_samples
+        found.append([(max(0, a - margin), min(T, b + margin)) for a, b in spans])
+    return found if inside >= between else None
+
+
 class PartViews:
     """A view that is fitted to each part, and the rows that it gives to members.
 
@@ -159,15 +229,32 @@ class PartViews:
                 self._training[k] = self.fitted(k).transform([self.arrays[i] for i in places])
             return self._training[k]
 
-    def task(self, k: int, every: int = 1) -> tuple[list[NDArray], list[Any], NDArray]:
-        """Return what members are fitted to in part k: every ``every``-th row, labels, groups."""
+    def task(self, k: int, every: int = 1, margin: int | None = 0) -> FitData:
+        """Return what members are fitted to in part k: every ``every``-th row of labeled spans.
+
+        See :func:`labeled_spans`, which adds ``margin`` rows; with None, recordings stay whole.
+        """
         assert self.given is not None
         rows, places = self.training(k), self._places[k]
-        labels = [self.given.labels[i] for i in places]
-        if every > 1:
-            labels = self.given.at([np.arange(0, len(one), every) for one in rows], places)
-            rows = [one[::every] for one in rows]
-        return rows, labels, self.parts.groups[places]
+        truths = [self.given.truths[i] for i in places]
+        spans = None if margin is None else labeled_spans(truths, margin)
+        groups = self.parts.groups[places]
+        if spans is None:
+            labels = [self.given.labels[i] for i in places]
+            if every > 1:
+                kept = [np.arange(0, len(one), every) for one in rows]
+                labels, rows = self.given.at(kept, places), [one[::every] for one in rows]
+            return FitData(rows, labels, groups, None)
+        found = [
+            (j, np.arange(start, stop, every))
+            for j, some in enumerate(spans)
+            for start, stop in some
+            if stop - start > every
+        ]
+        owners = np.array([j for j, _ in found])
+        labels = self.given.at([at for _, at in found], places[owners])
+        weights = np.array([len(at) * every / len(rows[j]) for j, at in found])
+        return FitData([rows[j][at] for j, at in found], labels, groups[owners], weights)
 
     def known_rows(self, k: int, i: int) -> NDArray | None:
         """Return the rows of a recording for models of part k, or None if they are not stored.

@@ -13,6 +13,7 @@ from scipy.special import gammainc
 
 from metriclearn.estimators.reading.given import Given, needing_a_change
 from metriclearn.estimators.scores.segment_score import penalty_units
+from metriclearn.estimators.selection.parts import labeled_spans
 from metriclearn.oracles.segmentation_path import PenaltySearch, matched_penalty
 from metriclearn.problem.partial_labels import PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
@@ -22,6 +23,8 @@ from metriclearn.problem.partition import Partition
 MULTIPLES = (0.5, 1.0, 2.0)
 # With few labels, neither the tuned penalty nor the labeled rate is to be trusted alone.
 _TOWARDS = 0.0, 0.5, 1.0
+# Penalties are tuned on labeled rows, and on so many usual segments before and after them.
+_CONTEXT = 8
 LEFT_OUT, TRAINING = "recordings left out", "training recordings"
 # Numbers of the rates that are compared, and of the labeled boundaries that a stated length of
 # segments counts for.
@@ -159,8 +162,16 @@ class Penalties:
     def tuned(self) -> dict[str | None, float]:
         """The penalty of the least mean loss, or nearly so where there are many segments."""
         forms, truths = self.posed()
+        weights, units = None, {unit: penalty_units(forms, unit) for unit in self.units}
+        if (spans := labeled_spans(truths, self.min_size, _CONTEXT)) is not None:
+            cuts = [(i, *span) for i, some in enumerate(spans) for span in some]
+            owners = [i for i, *_ in cuts]
+            weights = np.array([(stop - start) / truths[i].n_samples for i, start, stop in cuts])
+            units = {unit: one[owners] for unit, one in units.items()}
+            forms = [forms[i].part(start, stop) for i, start, stop in cuts]
+            truths = [truths[i].at(np.arange(start, stop)) for i, start, stop in cuts]
         search = PenaltySearch(forms, truths, self.min_size, exact=False)
-        return {unit: search.best(units=penalty_units(forms, unit))[0] for unit in self.units}
+        return {unit: search.best(weights, one)[0] for unit, one in units.items()}
 
     @cached_property
     def matched(self) -> dict[str | None, float]:
