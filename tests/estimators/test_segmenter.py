@@ -37,6 +37,7 @@ METRICS = {
     "diagonal": [ml.ChangePointMetricLearner(), ml.ChangePointMetricLearner(ml.DiagonalMetric())],
     "euclidean": [TunedSegmenter()],
 }
+MEMBER = {"diagonal": [ml.ChangePointMetricLearner(ml.DiagonalMetric())]}
 NAMED = {
     "frames": [Viterbi(ml.views.Posteriors(LogisticRegression(), 1), penalty=2.0)],
     "segments": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1))],
@@ -342,6 +343,24 @@ def test_a_segment_that_is_labeled_in_part_may_be_shorter_than_the_smallest_one(
     found, _ = metric_of(X, known, min_size=least)
     assert len(found) > 0
     assert np.isfinite(found).all()
+
+
+def test_penalties_are_tuned_on_labeled_rows_and_eight_usual_segments_around() -> None:
+    """As on recordings that have no other rows, and a smallest segment more on each side."""
+    data, labeled = make_change_points(4, 240, 6, 3, (24, 24), random_state=2), slice(100, 140)
+    sizes = [ml.Partition.from_runs(one[labeled]).sizes for one in data.labels]
+    around = 8 * int(np.median(np.concatenate(sizes))) + 1
+    known = partly(data.labels, lambda T: (np.arange(T) >= 100) & (np.arange(T) < 140))
+    tuned = []
+    for more in (100, around, around - 20):
+        rows = slice(100 - more, 140 + more)
+        cut = [[one[rows] for one in some] for some in (data.sequences, known)]
+        fitted = ml.Segmenter(MEMBER, n_folds=2, verbose=False).fit(*cut)
+        scores = [c.scores[0] for c in fitted.cross_fit_.candidates if not c.rule.towards]
+        tuned.append({score.unit: score.penalty for score in scores})
+    assert tuned[0][None] == pytest.approx(tuned[1][None], rel=1e-9)
+    assert tuned[0][None] != pytest.approx(tuned[2][None], rel=1e-9)
+    assert tuned[0]["variance"] != pytest.approx(tuned[1]["variance"], rel=1e-9)
 
 
 def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() -> None:

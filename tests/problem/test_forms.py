@@ -1,12 +1,14 @@
 """Forms against dense matrices."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from metriclearn import Partition
-from metriclearn.problem import DenseForm, LowRankForm
+from metriclearn.problem import ChargedForm, DenseForm, LowRankForm, NameScores
 from metriclearn.problem.forms import center, cumulative_sums
-from tests.exhaustive import all_partitions, dense_form, equivalence_matrix
+from tests.exhaustive import all_partitions, all_segmentations, dense_form, equivalence_matrix
 
 TRUTH = Partition.from_change_points([2, 4, 6])
 SCATTERED = Partition.from_labels([0, 1, 0, 2, 1, 0])
@@ -34,6 +36,28 @@ def test_value_and_action_of_every_kind(kind, truth) -> None:
     for labels in all_partitions(6):
         expected = np.sum(A * equivalence_matrix(labels))
         assert form.at(Partition.from_labels(labels)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_part_is_the_form_of_its_samples_up_to_a_constant() -> None:
+    """With penalties of positions, and with names, whose cost of a transition is kept."""
+    Z, rng = signal(T=9), np.random.default_rng(1)
+    penalties, scores = rng.normal(size=10), rng.normal(size=(9, 3))
+    transitions = rng.random((3, 3))
+
+    def form(rows: slice) -> list[Any]:
+        plain = LowRankForm(cumulative=cumulative_sums(Z[rows])).shifted(-0.3)
+        names = NameScores.of(scores[rows], None, transitions)
+        at = penalties[rows.start : rows.stop + 1]
+        return [plain, ChargedForm(plain, penalties=at), ChargedForm(plain, names=names)]
+
+    segmentations = [Partition(ends=ends) for ends in all_segmentations(5)]
+    for whole, alone in zip(form(slice(0, 9)), form(slice(2, 7))):
+        part = whole.part(2, 7)
+        gaps = [part.at(one) - alone.at(one) for one in segmentations]
+        np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
+        assert whole.at(Partition(ends=np.array([4, 9]))) == pytest.approx(
+            whole.part(0, 9).at(Partition(ends=np.array([4, 9])))
+        )
 
 
 def test_plus_adds_up_and_leaves_the_form_alone() -> None:
