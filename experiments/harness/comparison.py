@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import fingerprints, read_cases
-from experiments.harness.committed import KEY, default_losses
+from experiments.harness.committed import FEW, KEY, default_losses
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -72,6 +72,7 @@ class Comparison(Procedure):
     """
 
     relative = True
+    few_labels = False  # whether training data are labeled in part
 
     backend = "threads"
     validates_one = True
@@ -143,7 +144,8 @@ class Comparison(Procedure):
         plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
         if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
             return {}
-        return {KEY: default_losses()}
+        found = default_losses()
+        return {KEY: {n: loss for n, loss in found.items() if self.few_labels or n != FEW}}
 
     def option_words(self, option: Any, column: str) -> str:
         return _WORDS.get(option, "") if column == "estimated" else ""

@@ -27,7 +27,7 @@ from omegaconf import OmegaConf
 from sklearn.utils import check_random_state
 
 from experiments.harness.cases import case_of, cut, group_cases, group_folds, refitted, refuse_seen
-from experiments.harness.committed import COMMITTED, FEW, KEY, rows_of
+from experiments.harness.committed import COMMITTED, rows_of
 from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
 from experiments.harness.report import Artifacts, page
@@ -173,10 +173,9 @@ class League(Comparison):
         facts = {"sequences": len(names)} | self.default()
         return Story(protocol, shown, numbers, facts)
 
-    def default(self) -> dict[str, Any]:
-        few = any("few" in entry for entry in chosen_sets(self.config).values())
-        found = super().default().get(KEY, {})
-        return {KEY: {n: loss for n, loss in found.items() if few or n != FEW}} if found else {}
+    @property
+    def few_labels(self) -> bool:  # type: ignore[override]
+        return any("few" in entry for entry in chosen_sets(self.config).values())
 
 
 def set_cases(

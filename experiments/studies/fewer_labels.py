@@ -186,6 +186,7 @@ class UnlabeledStretches(Comparison):
     column.
     """
 
+    few_labels = True
     measures: Mapping[str, tuple[str, str]] = {
         **Comparison.measures,
         "count": ("segments too many or too few in labeled stretches", "less"),

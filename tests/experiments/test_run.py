@@ -97,7 +97,9 @@ def test_report_has_every_kind_of_figure_and_the_choices(synthetic: Path) -> Non
 @needs_data
 def test_unlabeled_stretches_unknown_or_segments_of_their_own(tmp_path: Path) -> None:
     fewer = ("tiny=true", "n_jobs=1", "~methods.rca", "~methods.euclidean", "~methods.full")
-    fewer = (*fewer, "~methods.named_logistic", "pictures=false")
+    member = "{one:[{_target_:metriclearn.ChangePointMetricLearner}]}"
+    ours = f"+methods.ours.estimator.members={member}"
+    fewer = (*fewer, "~methods.named_logistic", "pictures=false", ours)
     results = results_of(tmp_path, "experiment=hapt_unknown", *fewer)
     losses, names, *_, numbers = results["tables"]
     assert next(iter(losses["columns"].values())) == "unlabeled stretches unknown in training"
