@@ -334,6 +334,25 @@ def test_members_learn_from_labeled_stretches_and_the_rows_between_two_that_are_
     np.testing.assert_array_equal(*metric_of(X, regions))
 
 
+def test_every_part_learns_even_from_labels_without_a_boundary_and_from_few_rows() -> None:
+    """Without a labeled boundary in some part, its members see whole recordings."""
+    X, y = DATA.sequences[:4], DATA.labels[:4]
+    first = [ml.Partition.from_runs(one).change_points[0] for one in y]
+    known = [
+        np.where(np.arange(len(one)) < t + 10 * (i == 2), one, -1)
+        for i, (one, t) in enumerate(zip(y, first))
+    ]
+    learner = ml.ChangePointMetricLearner()
+    for every, labels in (
+        (1, known),
+        (30, partly(y, lambda T: np.abs(np.arange(T) - T // 2) < 12)),
+    ):
+        member = Member("diagonal", learner, every=every)
+        with warnings.catch_warnings(action="ignore"):
+            fitted = ml.Segmenter({"diagonal": [member]}, n_folds=2, verbose=False).fit(X, labels)
+        assert all(len(one.components_) for one in fitted.cross_fit_.models[0])
+
+
 def test_a_segment_that_is_labeled_in_part_may_be_shorter_than_the_smallest_one() -> None:
     X, y = DATA.sequences[:4], DATA.labels[:4]
     sizes = [ml.Partition.from_runs(one).sizes for one in y]

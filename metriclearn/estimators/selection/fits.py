@@ -220,8 +220,9 @@ class Fits:
         begun, every = time.thread_time(), member.every or 1
         learner = clone(member.learner)
         given = learner.get_params(deep=False)
+        ours = hasattr(learner, "fit_among")  # other learners may read rows together
         # a segment that is labeled in part may be shorter than the smallest one
-        margin = given.get("min_size", 1) - 1 if reads_rows_alone(learner) else None
+        margin = given.get("min_size", 1) - 1 if ours and reads_rows_alone(learner) else None
         data, labels, groups, weights = views.task(k, every, margin)
         for name, value in (("verbose", False), ("n_jobs", 1)):
             if name in given:
@@ -234,7 +235,7 @@ class Fits:
         if weights is not None and has_fit_parameter(learner, "sample_weight"):
             options["sample_weight"] = weights
         fit = learner.fit
-        if hasattr(learner, "fit_among"):
+        if ours:
             fit, options = learner.fit_among, {**options, "views": stores[k, every, margin]}
         try:
             model = fit(data, labels, **options)

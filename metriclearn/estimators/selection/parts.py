@@ -133,8 +133,8 @@ def labeled_spans(
     by ``context`` times this number.
 
     A recording with annotated regions stays whole. So do all, and None is returned, if spans would
-    be little to learn from: if fewer boundaries are inside them than between them, or if segments
-    have fewer than four rows on average.
+    be little to learn from: if none or fewer boundaries are inside them than between them, or if
+    segments have fewer than four rows on average.
     """
     if all(truth.is_whole for truth in truths):
         return None
@@ -160,7 +160,7 @@ def labeled_spans(
         between += sum(one.stop - 1 in starts for one in truth.pieces.regions)
         T = truth.n_samples
         found.append([(max(0, a - margin), min(T, b + margin)) for a, b in spans])
-    return found if inside >= between else None
+    return found if inside >= max(between, 1) else None
 
 
 class PartViews:
@@ -245,16 +245,15 @@ class PartViews:
                 kept = [np.arange(0, len(one), every) for one in rows]
                 labels, rows = self.given.at(kept, places), [one[::every] for one in rows]
             return FitData(rows, labels, groups, None)
-        found = [
-            (j, np.arange(start, stop, every))
-            for j, some in enumerate(spans)
-            for start, stop in some
-            if stop - start > every
-        ]
-        owners = np.array([j for j, _ in found])
-        labels = self.given.at([at for _, at in found], places[owners])
-        weights = np.array([len(at) * every / len(rows[j]) for j, at in found])
-        return FitData([rows[j][at] for j, at in found], labels, groups[owners], weights)
+        cuts = [(j, *span) for j, some in enumerate(spans) for span in some]
+        owners = [j for j, *_ in cuts]
+        # a span of a few rows keeps them all
+        kept = [np.arange(a, b, every if b - a > every else 1) for _, a, b in cuts]
+        labels = self.given.at(kept, places[owners])
+        weights = np.array([(b - a) / len(rows[j]) for j, a, b in cuts])
+        return FitData(
+            [rows[j][at] for j, at in zip(owners, kept)], labels, groups[owners], weights
+        )
 
     def known_rows(self, k: int, i: int) -> NDArray | None:
         """Return the rows of a recording for models of part k, or None if they are not stored.
