@@ -132,7 +132,8 @@ def labeled_spans(
     are between them than a labeled segment has (the median), and extended by ``margin`` rows and
     by ``context`` times this number.
 
-    A recording with annotated regions stays whole. So do all, and None is returned, if spans would
+    A recording with annotated regions stays whole, and so does one that joined spans cover by more
+    than half: its labels have to be completed in any case. So do all, and None is returned, if spans would
     be little to learn from: if none or fewer boundaries are inside them than between them, or if
     segments have fewer than four rows on average.
     """
@@ -156,11 +157,16 @@ def labeled_spans(
             if spans and start - spans[-1][1] <= max(usual, 2 * margin):
                 start = spans.pop()[0]
             spans.append((start, stop))
+        covered = sum(stop - start for start, stop in spans)
+        if len(spans) < len(stretches) and covered > truth.n_samples / 2:
+            found.append([(0, truth.n_samples)])
+            continue
         starts = {start for start, _ in spans}
         between += sum(one.stop - 1 in starts for one in truth.pieces.regions)
         T = truth.n_samples
         found.append([(max(0, a - margin), min(T, b + margin)) for a, b in spans])
-    return found if inside >= max(between, 1) else None
+    cut = any(spans != [(0, truth.n_samples)] for spans, truth in zip(found, truths))
+    return found if cut and inside >= max(between, 1) else None
 
 
 class PartViews:
