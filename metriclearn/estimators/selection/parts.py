@@ -133,9 +133,9 @@ def labeled_spans(
     by ``context`` times this number.
 
     A recording with annotated regions stays whole, and so does one that joined spans cover by more
-    than half: its labels have to be completed in any case. So do all, and None is returned, if spans would
-    be little to learn from: if none or fewer boundaries are inside them than between them, or if
-    segments have fewer than four rows on average.
+    than half: its labels have to be completed in any case. So do all, and None is returned, if
+    spans would be little to learn from: if none or fewer boundaries are inside them than between
+    them, or if segments have fewer than four rows on average.
     """
     if all(truth.is_whole for truth in truths):
         return None
