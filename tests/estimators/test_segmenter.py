@@ -362,6 +362,9 @@ def test_a_segment_that_is_labeled_in_part_may_be_shorter_than_the_smallest_one(
     found, _ = metric_of(X, known, min_size=least)
     assert len(found) > 0
     assert np.isfinite(found).all()
+    for size in ("3", None, 2.5):
+        with assert_refused("a whole min_size"):
+            metric_of(X, known, min_size=size)
 
 
 def test_penalties_are_tuned_on_labeled_rows_and_eight_usual_segments_around() -> None:

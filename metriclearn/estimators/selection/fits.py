@@ -11,6 +11,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import joblib
@@ -221,8 +222,10 @@ class Fits:
         learner = clone(member.learner)
         given = learner.get_params(deep=False)
         ours = hasattr(learner, "fit_among")  # other learners may read rows together
-        # a segment that is labeled in part may be shorter than the smallest one
-        margin = given.get("min_size", 1) - 1 if ours and reads_rows_alone(learner) else None
+        # A segment that is labeled in part may be shorter than the smallest one. ``fit`` checks it.
+        size: Any = given.get("min_size", 1)
+        rows = max(0, int(size) - 1) * every if isinstance(size, Integral) else 0
+        margin = rows if ours and reads_rows_alone(learner) else None
         data, labels, groups, weights = views.task(k, every, margin)
         for name, value in (("verbose", False), ("n_jobs", 1)):
             if name in given:

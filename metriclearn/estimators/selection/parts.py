@@ -128,7 +128,7 @@ def labeled_spans(
     """Return for each recording the spans (start, stop) of rows that labels cover.
 
     Members learn from these rows. Completing the labels of all others takes most of the time if
-    they are many, and did not lower the loss on eight data sets. Spans are joined if no more rows
+    they are many, and gave about the same loss on eight data sets. Spans are joined if no more rows
     are between them than a labeled segment has (the median), and extended by ``margin`` rows and
     by ``context`` times this number.
 
