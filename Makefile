@@ -3,7 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Python compiles each module when it is first imported: compiling all of them takes most of the time
+PIP := -m pip install --quiet --disable-pip-version-check --no-compile
+INSTALL := $(BIN)/python $(PIP) -c constraints.txt
 # Options for pytest: make test ARGS="tests/oracles -k prune"
 ARGS ?=
 # Processes for the tests; ARGS="-n 0" runs them in one
@@ -114,11 +116,10 @@ $(INTEGRATIONS)/.created: pyproject.toml constraints.txt
 	rm -rf $(INTEGRATIONS)
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	grep -vE '^(llvmlite|numba|numpy|pandas)==' constraints.txt > $(INTEGRATIONS)/constraints.txt
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c $(INTEGRATIONS)/constraints.txt -e '.[aeon,sktime,skchange,label]' pytest hypothesis \
+	$(INTEGRATIONS)/bin/python $(PIP) -c $(INTEGRATIONS)/constraints.txt \
+		-e '.[aeon,sktime,skchange,label]' pytest hypothesis \
 		attrs flask rq redis colorama requests label-studio-tools
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c $(INTEGRATIONS)/constraints.txt --no-deps label-studio-ml
+	$(INTEGRATIONS)/bin/python $(PIP) -c $(INTEGRATIONS)/constraints.txt --no-deps label-studio-ml
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml constraints.txt
