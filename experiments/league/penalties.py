@@ -35,7 +35,7 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts
 from metriclearn.baselines import IntervalRegression
 from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_dataset
-from metriclearn.oracles.segmentation_path import widest_run
+from metriclearn.oracles.penalty_search import widest_run
 
 RIGHT = "percent_right"
 

@@ -18,7 +18,7 @@ from metriclearn.estimators.reading.labels import (
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.estimators.scores.segmenting import GivenSegments, MahalanobisSegmenter
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.penalty_search import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, refuse_unknown
 from metriclearn.views.gaps import labels_behind

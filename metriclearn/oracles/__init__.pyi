@@ -6,7 +6,7 @@ from .change_points import ConstrainedChangePoints as ConstrainedChangePoints
 from .change_points.margins import BoundaryMargins as BoundaryMargins
 from .change_points.margins import boundary_margins as boundary_margins
 from .local_search import LocalSearch as LocalSearch
-from .segmentation_path import best_penalty as best_penalty
+from .penalty_search import best_penalty as best_penalty
 from .segmentation_path import segmentation_path as segmentation_path
 from .spectral import SpectralRelaxation as SpectralRelaxation
 from .summed_area import SummedArea as SummedArea

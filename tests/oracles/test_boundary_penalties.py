@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from metriclearn import Partition
 from metriclearn.oracles import ConstrainedChangePoints
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.penalty_search import best_penalty
 from metriclearn.problem import LowRankForm
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from tests.budget import examples

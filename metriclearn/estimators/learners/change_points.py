@@ -23,7 +23,7 @@ from metriclearn.oracles.change_points import (
     ConstrainedChangePoints,
     segmentation_oracle,
 )
-from metriclearn.oracles.segmentation_path import PenaltySearch, best_penalty
+from metriclearn.oracles.penalty_search import PenaltySearch, best_penalty
 from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, cumulative_sums
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss

@@ -17,7 +17,7 @@ from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import Training
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.oracles.averaged import Averaged
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.penalty_search import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Of, OneOf, Real

@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.estimators.reading.labels import read_weights
-from metriclearn.oracles.segmentation_path import SegmentationPath, widest_run
+from metriclearn.oracles.penalty_search import widest_run
+from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition

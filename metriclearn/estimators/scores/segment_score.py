@@ -20,7 +20,7 @@ from metriclearn.oracles.change_points import (
     segmentation_oracle,
 )
 from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
-from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.oracles.penalty_search import best_penalty
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NamedPartition, NameScores

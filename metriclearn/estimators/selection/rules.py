@@ -14,7 +14,7 @@ from scipy.special import gammainc
 from metriclearn.estimators.reading.given import Given, needing_a_change
 from metriclearn.estimators.scores.segment_score import penalty_units
 from metriclearn.estimators.selection.parts import labeled_spans
-from metriclearn.oracles.segmentation_path import PenaltySearch, matched_penalty
+from metriclearn.oracles.penalty_search import PenaltySearch, matched_penalty
 from metriclearn.problem.partial_labels import PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
 

@@ -15,7 +15,7 @@ from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.parts import Parts
 from metriclearn.indices import precision_recall
 from metriclearn.oracles.change_points import ChangePoints
-from metriclearn.oracles.segmentation_path import PenaltySearch
+from metriclearn.oracles.penalty_search import PenaltySearch
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
