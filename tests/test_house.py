@@ -30,7 +30,7 @@ LARGER_FOLDERS = {
     "experiments/harness": 11,
     "metriclearn/estimators/learners": 15,
     "metriclearn/problem": 11,
-    "metriclearn/running": 15,
+    "metriclearn/running": 16,
 }
 
 

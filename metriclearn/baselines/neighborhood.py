@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole, real_array
+from metriclearn.running.parameters import Of, OneOf, RandomState, Real, Whole
+from metriclearn.running.values import real_array
 
 
 @dataclass(eq=False, repr=False)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from metriclearn.running.parameters import check_parameters, check_scale, real_array
+from metriclearn.running.parameters import check_parameters
+from metriclearn.running.values import check_scale, real_array
 
 
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:

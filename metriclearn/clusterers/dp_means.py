@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import RandomState, Real, Whole, check_each, real_array
+from metriclearn.running.parameters import RandomState, Real, Whole
+from metriclearn.running.values import check_each, real_array
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB

@@ -23,7 +23,8 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import LIST, OneOf, RandomState, Real, Whole, check_each, needs
+from metriclearn.running.parameters import LIST, OneOf, RandomState, Real, Whole, needs
+from metriclearn.running.values import check_each
 
 Labelings = Sequence[Iterable[Hashable]] | NDArray
 _THRESHOLD = OneOf(None, Real(0, 1))

@@ -21,16 +21,8 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import (
-    OneOf,
-    Positive,
-    RandomState,
-    Real,
-    Whole,
-    check_scale,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import OneOf, Positive, RandomState, Real, Whole, needs
+from metriclearn.running.values import check_scale, real_array
 
 
 def spherical_responsibilities(

@@ -16,8 +16,8 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.segments import Segment
 from metriclearn.datasets.text_tables import form_of_file, lacks, text_rows
 from metriclearn.running.atomic import replacing
-from metriclearn.running.parameters import text
 from metriclearn.running.time_forms import THOUSANDS, number_of
+from metriclearn.running.values import text
 
 _COLUMNS = ("recording", "start", "end", "label")
 _ANNOTATORS = ("annotator", "coder", "observer", "rater")
@@ -215,7 +215,7 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
 def named_as(tables: dict[str, list[Segment]], names: Iterable[str]) -> dict[str, list[Segment]]:
     """Give recordings in a table the names that they have elsewhere, such as names of files.
 
-    Names that people see as equal are equal, see :func:`~metriclearn.running.parameters.text`.
+    Names that people see as equal are equal, see :func:`~metriclearn.running.values.text`.
 
     Parameters
     ----------

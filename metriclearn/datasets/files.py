@@ -18,9 +18,9 @@ from metriclearn.datasets.text_tables import cell_number, lacks, read_text_table
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import text
 from metriclearn.running.row_times import Times, evenly
 from metriclearn.running.times import read_times, without_times
+from metriclearn.running.values import text
 
 if TYPE_CHECKING:
     import pandas as pd

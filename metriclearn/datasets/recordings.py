@@ -22,9 +22,9 @@ from metriclearn.datasets.sequence_folders import feature_columns, sequence_file
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import text
 from metriclearn.running.progress import bar
 from metriclearn.running.row_times import Times
+from metriclearn.running.values import text
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # increased when an extractor's results change, so that features are computed again

@@ -27,7 +27,8 @@ from metriclearn.datasets.text_tables import table_form
 from metriclearn.running.atomic import replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import Text, needs, text
+from metriclearn.running.parameters import Text, needs
+from metriclearn.running.values import text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.problem.regions import AT_LEAST_ONE, Region
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import real_array, text
+from metriclearn.running.values import real_array, text
 
 if TYPE_CHECKING:
     import pandas as pd

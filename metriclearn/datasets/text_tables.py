@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import text
 from metriclearn.running.times import MISSING
+from metriclearn.running.values import text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -45,8 +45,8 @@ from metriclearn.running.parameters import (
     Verbose,
     Whole,
     check_parameters,
-    shown,
 )
+from metriclearn.running.values import shown
 from metriclearn.views.gaps import Labels, labels_for
 from metriclearn.views.plain import PlainView, read_groups
 

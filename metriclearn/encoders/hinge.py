@@ -39,17 +39,8 @@ from metriclearn.problem.named_segments import (
 )
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.running.executors import ThreadExecutor
-from metriclearn.running.parameters import (
-    Jobs,
-    Needs,
-    Of,
-    OneOf,
-    Positive,
-    Real,
-    Whole,
-    needs,
-    shown,
-)
+from metriclearn.running.parameters import Jobs, Needs, Of, OneOf, Positive, Real, Whole, needs
+from metriclearn.running.values import shown
 from metriclearn.similarities.joint import GaussianSimilarity
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm

@@ -20,16 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metriclearn.running.parameters import (
-    Each,
-    Needs,
-    OneOf,
-    Real,
-    Whole,
-    needs,
-    real_array,
-    shown,
-)
+from metriclearn.running.parameters import Each, Needs, OneOf, Real, Whole, needs
+from metriclearn.running.values import real_array, shown
 from metriclearn.views.plain import StatelessTransformer
 
 _COUNT = Whole(1, 2**31)

@@ -14,7 +14,7 @@ from metriclearn.encoders.encoder import Encoder
 from metriclearn.encoders.training import seeded
 from metriclearn.running.atomic import replacing
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import shown
+from metriclearn.running.values import shown
 
 
 def export_onnx(learner: Any, path: str | os.PathLike[str]) -> Path:

@@ -28,9 +28,10 @@ from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Whole, real_array
+from metriclearn.running.parameters import Whole
 from metriclearn.running.row_times import Times, mean_rows
 from metriclearn.running.times import index_times, read_times
+from metriclearn.running.values import real_array
 from metriclearn.views.gaps import placed
 from metriclearn.views.plain import leaves_out, rows_of
 

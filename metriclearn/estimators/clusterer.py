@@ -27,17 +27,8 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Jobs,
-    Needs,
-    OneOf,
-    Whole,
-    check_each,
-    check_parameters,
-    check_scale,
-    real_array,
-    shown,
-)
+from metriclearn.running.parameters import Jobs, Needs, OneOf, Whole, check_parameters
+from metriclearn.running.values import check_each, check_scale, real_array, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.plain import read_groups

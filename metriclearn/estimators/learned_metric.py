@@ -17,7 +17,7 @@ from metriclearn.estimators.reading.data_sets import DataSets, read_new
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import real_array
+from metriclearn.running.values import real_array
 
 
 @runtime_checkable

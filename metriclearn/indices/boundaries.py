@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Real, needs, real_array
+from metriclearn.running.parameters import Real, needs
+from metriclearn.running.values import real_array
 
 Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
 _TOLERANCE = Real()

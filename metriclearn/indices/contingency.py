@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition, label_array
-from metriclearn.running.parameters import check_each, real_array, shown
+from metriclearn.running.values import check_each, real_array, shown
 
 Labels = Iterable[Hashable] | Partition
 Value = TypeVar("Value")

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_arrays, label_codes
 from metriclearn.indices.information import log_base, variation_of_information
-from metriclearn.running.parameters import Each, Real, Whole, check_scale, needs, real_array, whole
+from metriclearn.running.parameters import Each, Real, Whole, needs
+from metriclearn.running.values import check_scale, real_array, whole
 
 
 def random_walk_index(

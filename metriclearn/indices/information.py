@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
 from metriclearn.indices.registered import index
-from metriclearn.running.parameters import Needs, OneOf, Real, real_array
+from metriclearn.running.parameters import Needs, OneOf, Real
+from metriclearn.running.values import real_array
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "arithmetic": lambda h, g, joint: (h + g) / 2.0,

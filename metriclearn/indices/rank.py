@@ -17,7 +17,8 @@ from metriclearn.indices.contingency import (
 )
 from metriclearn.indices.pairs import pair_counts
 from metriclearn.problem.partition import label_values
-from metriclearn.running.parameters import Needs, OneOf, Real, Whole, needs, real_array
+from metriclearn.running.parameters import Needs, OneOf, Real, Whole, needs
+from metriclearn.running.values import real_array
 
 Ties = Literal["agree", "ignore"]
 _COUNTABLE = 4_000_000_000  # pairs fit in 63 bits

@@ -15,15 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import differs, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
-from metriclearn.running.parameters import (
-    LIST,
-    Jobs,
-    Of,
-    RandomState,
-    Whole,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import LIST, Jobs, Of, RandomState, Whole, needs
+from metriclearn.running.values import real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

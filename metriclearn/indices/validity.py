@@ -24,14 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from metriclearn.indices.contingency import Labels, label_codes
-from metriclearn.running.parameters import (
-    OneOf,
-    check_each,
-    check_scale,
-    metric_factor,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import OneOf, needs
+from metriclearn.running.values import check_each, check_scale, metric_factor, real_array
 
 _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 SEPARATIONS = ("single", "complete", "average", "centroid", "average_to_centroids", "hausdorff")

@@ -17,7 +17,8 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partial_labels import Labeled, PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, Of, Whole, check_each, check_weights, needs
+from metriclearn.running.parameters import Needs, Of, Whole, needs
+from metriclearn.running.values import check_each, check_weights
 
 _KNOWN = KnownLoss()
 _STEP = 2.0  # in the logarithm of a penalty, until there are more and fewer changes

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import check_count
-from metriclearn.running.parameters import Needs, OneOf, Whole, needs, real_array
+from metriclearn.running.parameters import Needs, OneOf, Whole, needs
+from metriclearn.running.values import real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

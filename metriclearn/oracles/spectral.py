@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import Whole, real_array
+from metriclearn.running.parameters import Whole
+from metriclearn.running.values import real_array
 
 _TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # Lanczos iterations cannot separate eigenvalues that are closer

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.problem.forms import Form, center
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Whole, real_array
+from metriclearn.running.parameters import Whole
+from metriclearn.running.values import real_array
 
 
 @dataclass(eq=False, repr=False)

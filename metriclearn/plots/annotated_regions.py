@@ -15,7 +15,8 @@ import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.regions import Region
 from metriclearn.running.command_line import counted
-from metriclearn.running.parameters import NAMED, Each, Of, Text, Title, needs, real_array
+from metriclearn.running.parameters import NAMED, Each, Of, Text, Title, needs
+from metriclearn.running.values import real_array
 
 _ERROR = draw.PALETTE[1]
 # Color, opacity and words of regions.

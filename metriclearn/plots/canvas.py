@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.running.figures import new_figure
-from metriclearn.running.parameters import check_each
+from metriclearn.running.values import check_each
 
 INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 # Okabe & Ito (2008): eight colors that color-blind readers can distinguish (black is INK).

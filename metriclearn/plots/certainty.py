@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Text, Title, Whole, needs, real_array
+from metriclearn.running.parameters import Text, Title, Whole, needs
+from metriclearn.running.values import real_array
 
 _MOST_NAMED, _POINTS = 30, 2000
 _BAND = draw.PALETTE[0]

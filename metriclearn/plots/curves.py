@@ -12,7 +12,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import Needs, Of, OneOf, Real, Text, Title, needs, real_array
+from metriclearn.running.parameters import Needs, Of, OneOf, Real, Text, Title, needs
+from metriclearn.running.values import real_array
 
 _ROUNDING = 1e-6  # a bound may exceed the objective by this share of it
 _COLORS = (*draw.PALETTE[:-1], draw.INK)  # without yellow, in which names are illegible

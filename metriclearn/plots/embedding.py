@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import label_values
-from metriclearn.running.parameters import NAMED, Title, needs, real_array
+from metriclearn.running.parameters import NAMED, Title, needs
+from metriclearn.running.values import real_array
 
 _MARKERS = "osD^vP*X<>"
 

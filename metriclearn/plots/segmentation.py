@@ -13,17 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
 from metriclearn.running.command_line import counted
-from metriclearn.running.parameters import (
-    NAMED,
-    Needs,
-    Of,
-    Positive,
-    Real,
-    Text,
-    Title,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import NAMED, Needs, Of, Positive, Real, Text, Title, needs
+from metriclearn.running.values import real_array
 
 _LANE = 0.75  # height of a signal, one unit per row
 _MOST_LINES, _MOST_POINTS = 6, 2000

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.running.extras import optional
 from metriclearn.running.figures import new_figure
-from metriclearn.running.parameters import Each, FeatureNames, Needs, Title, needs, real_array
+from metriclearn.running.parameters import Each, FeatureNames, Needs, Title, needs
+from metriclearn.running.values import real_array
 
 _PICTURE = Needs("", lambda image: np.ndim(image) == 3 and np.asarray(image).dtype.kind in "uf")
 _ROWS = Needs(

@@ -13,16 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.running.command_line import counted
-from metriclearn.running.parameters import (
-    FeatureNames,
-    Of,
-    OneOf,
-    Text,
-    Title,
-    Whole,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import FeatureNames, Of, OneOf, Text, Title, Whole, needs
+from metriclearn.running.values import real_array
 
 _MOST_COLORED = 6
 _MARKED = draw.PALETTE[1]

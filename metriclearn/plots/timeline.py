@@ -13,7 +13,8 @@ from matplotlib.ticker import MultipleLocator
 from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import Each, Needs, OneOf, Title, needs, real_array
+from metriclearn.running.parameters import Each, Needs, OneOf, Title, needs
+from metriclearn.running.values import real_array
 
 Segment = tuple[float, float, str]
 _ABOVE = 1.5  # height of sound or pictures; a strip has height 1

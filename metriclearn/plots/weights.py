@@ -13,14 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import (
-    OPTIONAL_LIST,
-    FeatureNames,
-    Title,
-    Whole,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import OPTIONAL_LIST, FeatureNames, Title, Whole, needs
+from metriclearn.running.values import real_array
 
 _MOST_NAMES = 30
 _SHARE = 0.95

@@ -21,15 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import (
-    Each,
-    Of,
-    Real,
-    check_each,
-    check_weights,
-    real_array,
-    shown,
-)
+from metriclearn.running.parameters import Each, Of, Real
+from metriclearn.running.values import check_each, check_weights, real_array, shown
 
 _MEMBERS = Each(Of(Partition, "Partition"), "a list of partitions as {name}", least=1)
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
-from metriclearn.running.parameters import real_array, shown, symmetric
+from metriclearn.running.values import real_array, shown, symmetric
 from metriclearn.solvers.mahalanobis import Metric
 
 _NUMBER: Any = (float, int, numbers.Real, type(None))  # the first are found at once

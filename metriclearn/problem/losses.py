@@ -18,7 +18,7 @@ from metriclearn.problem.forms import Form, LowRankForm
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import check_each, real_array
+from metriclearn.running.values import check_each, real_array
 
 
 class Loss(Protocol):

@@ -24,7 +24,7 @@ from metriclearn.problem.regions import (
     as_index,
     segment_rules,
 )
-from metriclearn.running.parameters import check_each, shown
+from metriclearn.running.values import check_each, shown
 
 # It is unknown whether there is a change.
 _OPEN = -1

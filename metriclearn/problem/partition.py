@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.regions import Pieces
-from metriclearn.running.parameters import OneOf, Whole, check_each, real_array, shown
+from metriclearn.running.parameters import OneOf, Whole
+from metriclearn.running.values import check_each, real_array, shown
 
 _SIZE = Whole(1)
 _SAMPLES = OneOf(None, Whole(1, 2**63 - 1))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.parameters import shown
+from metriclearn.running.values import shown
 
 
 def as_index(value: Any) -> int:

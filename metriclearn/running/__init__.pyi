@@ -15,6 +15,7 @@ from . import row_times as row_times
 from . import stored as stored
 from . import time_forms as time_forms
 from . import times as times
+from . import values as values
 from .atomic import locked as locked
 from .atomic import reading as reading
 from .atomic import replacing as replacing
@@ -33,9 +34,7 @@ from .parameters import Of as Of
 from .parameters import OneOf as OneOf
 from .parameters import Positive as Positive
 from .parameters import Real as Real
-from .parameters import metric_factor as metric_factor
 from .parameters import needs as needs
-from .parameters import text as text
 from .persistence import without_classifiers as without_classifiers
 from .progress import quieten as quieten
 from .progress import share_told as share_told
@@ -49,3 +48,5 @@ from .times import rate_of as rate_of
 from .times import read_times as read_times
 from .times import timed_rows as timed_rows
 from .times import without_times as without_times
+from .values import metric_factor as metric_factor
+from .values import text as text

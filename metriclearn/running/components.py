@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.running.parameters import UNCHECKED, requirements, whole
+from metriclearn.running.parameters import UNCHECKED, requirements
+from metriclearn.running.values import whole
 
 
 class ComponentParameters(BaseEstimator):

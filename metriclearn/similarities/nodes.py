@@ -27,7 +27,7 @@ from metriclearn.oracles.completion import groups_of, spectral_completion
 from metriclearn.problem.forms import Form
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import check_each
+from metriclearn.running.values import check_each
 
 _ITERATIONS = 100  # passes of kernel K-means at most; a few dozen are usual
 

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import Each, OneOf, Whole, check_scale, needs, real_array
+from metriclearn.running.parameters import Each, OneOf, Whole, needs
+from metriclearn.running.values import check_scale, real_array
 from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 from metriclearn.views.windows import window_moments
 

@@ -15,7 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Each, Of, check_parameters, real_array, shown
+from metriclearn.running.parameters import Each, Of, check_parameters
+from metriclearn.running.values import real_array, shown
 from metriclearn.views.plain import is_one, says
 
 Views = Annotated[

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import OneOf, Whole, check_scale
+from metriclearn.running.parameters import OneOf, Whole
+from metriclearn.running.values import check_scale
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.plain import PlainView
 from metriclearn.views.windows import typical_length

@@ -15,13 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 
-from metriclearn.running.parameters import (
-    Positive,
-    RandomState,
-    Whole,
-    check_scale,
-    metric_factor,
-)
+from metriclearn.running.parameters import Positive, RandomState, Whole
+from metriclearn.running.values import check_scale, metric_factor
 from metriclearn.views.plain import PlainView
 
 Kernel = Literal["gaussian", "laplacian", "cauchy"]

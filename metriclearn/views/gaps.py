@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import OneOf, Whole, check_each
+from metriclearn.running.parameters import OneOf, Whole
+from metriclearn.running.values import check_each
 from metriclearn.views.plain import PlainView, is_one, leaves_out
 
 Truth = Partition | PartialPartition

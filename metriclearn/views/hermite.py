@@ -25,8 +25,8 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
     needs,
-    real_array,
 )
+from metriclearn.running.values import real_array
 from metriclearn.views.plain import PlainView
 
 _LARGE = 1e100  # the recurrence is rescaled beyond it

@@ -16,14 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.problem.partition import numbered
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Needs,
-    check_changed,
-    check_parameters,
-    dimensions,
-    real_array,
-    shown,
-)
+from metriclearn.running.parameters import Needs, check_changed, check_parameters
+from metriclearn.running.values import dimensions, real_array, shown
 
 if TYPE_CHECKING:
     from metriclearn.views.gaps import Labels

@@ -17,7 +17,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import Of, OneOf, Whole, check_scale
+from metriclearn.running.parameters import Of, OneOf, Whole
+from metriclearn.running.values import check_scale
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import Context, StandardWindows
 from metriclearn.views.plain import PlainView, read_groups

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import Each, OneOf, Whole, needs, real_array
+from metriclearn.running.parameters import Each, OneOf, Whole, needs
+from metriclearn.running.values import real_array
 from metriclearn.views.hermite import binary_exponents, noise_scale, robust_scale
 from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 

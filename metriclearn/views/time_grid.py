@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Needs, Positive, dimensions, needs, shown
+from metriclearn.running.parameters import Needs, Positive, needs
 from metriclearn.running.row_times import Times
 from metriclearn.running.times import plain_index, read_times
+from metriclearn.running.values import dimensions, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Each, OneOf, Whole, check_scale
+from metriclearn.running.parameters import Each, OneOf, Whole
+from metriclearn.running.values import check_scale
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.neighbors import StandardWindows
 from metriclearn.views.plain import PlainView

@@ -22,7 +22,7 @@ from metriclearn.datasets import (
     stream_rows,
     without_segments,
 )
-from metriclearn.running.parameters import text
+from metriclearn.running.values import text
 
 WORDS = ["a", "b c", 'd"e', "f,g", "NA", "1", "01", " ", "line\nend", "h;i", "j|k"]
 # The same table in every dialect: columns t, u and a label

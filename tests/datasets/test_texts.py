@@ -9,7 +9,7 @@ import pytest
 
 from metriclearn.datasets import load_files, load_tables
 from metriclearn.datasets.annotations import named_as, read_groups, read_segments
-from metriclearn.running.parameters import text
+from metriclearn.running.values import text
 
 NAME = unicodedata.normalize("NFC", "Zoë")
 DECOMPOSED = unicodedata.normalize("NFD", "Zoë")

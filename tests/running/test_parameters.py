@@ -1,4 +1,4 @@
-"""Requirements of parameters: values, messages, checks of every estimator; real arrays."""
+"""Requirements of parameters: values, messages, checks of every estimator."""
 
 import gc
 import pkgutil
@@ -11,7 +11,6 @@ from types import FunctionType
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
@@ -26,11 +25,9 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
     needs,
-    real_array,
     requirements,
-    whole,
 )
-from tests.adversarial.callables import X, arguments
+from tests.adversarial.callables import arguments
 
 ODD = (True, np.nan, np.inf, "a", None, [1.0])
 
@@ -52,21 +49,6 @@ def test_accepted_values_and_messages(needs: Needs, good: tuple, bad: tuple, wor
     for value in bad:
         with pytest.raises(ValueError, match=f"^Solver needs {words}, got .*"):
             needs.check("Solver", "tol", value)
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        (np.ma.array(X, mask=X > 1.0), "masked"),
-        (X.astype("datetime64[D]"), "datetime64"),
-        (X + 1j, "Complex"),
-        ([[10**400, 1]] * 12, "too large"),
-        (X.astype(str), "values of"),
-    ],
-)
-def test_real_arrays_refuse_anything_else(values: Any, words: str) -> None:
-    with pytest.raises(TypeError, match=f"^Learner needs .* real numbers in X.*{words}"):
-        real_array("Learner", "X", values)
 
 
 def own(kind: type) -> Iterator[Any]:
@@ -134,15 +116,6 @@ def test_a_class_inherits_requirements_and_declares_them_again() -> None:
         assert [row and row.words for row in requirements(thing).values()] == words
     with pytest.raises(ValueError, match=r"^function needs a whole narrowed of at least 1, got 0"):
         function(1, narrowed=0)
-
-
-def test_whole_numbers_of_short_types_do_not_wrap_around() -> None:
-    for value in (200, np.uint8(200), np.array(200, np.uint8)):
-        assert type(whole(value)) is int
-        assert whole(value) * 2 == 400
-    for values in ([200], np.array([200], np.uint8), pd.Series([200], dtype="UInt8")):
-        assert whole(values).dtype == np.int64
-        assert (whole(values) * 2).tolist() == [400]
 
 
 class Nonsense:

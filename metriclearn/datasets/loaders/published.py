@@ -13,7 +13,8 @@ from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import Items, LabeledSequences, of_parts
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Real, Whole, check_each, needs, real_array
+from metriclearn.running.parameters import Real, Whole, needs
+from metriclearn.running.values import check_each, real_array
 
 _FEWEST = 3  # least number of segments of a document
 _BLOCK = 3  # sentences

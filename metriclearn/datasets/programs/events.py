@@ -18,7 +18,7 @@ from metriclearn.datasets.annotations import (
 from metriclearn.datasets.segments import Segment, with_boundaries
 from metriclearn.datasets.text_tables import lacks, text_rows
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import text
+from metriclearn.running.values import text
 
 _TIMES = ("Begin Time (s)", "End Time (s)")
 _RAVEN = ("Selection", "View", "Channel", *_TIMES, "Low Freq (Hz)", "High Freq (Hz)", "Annotation")

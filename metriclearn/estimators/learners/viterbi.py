@@ -14,14 +14,8 @@ from metriclearn.estimators.reading.labels import read_labeled, read_names
 from metriclearn.estimators.scores.name_weights import NameWeights
 from metriclearn.estimators.scores.segment_score import SegmentScore, tuned_penalty
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
-from metriclearn.running.parameters import (
-    OPTIONAL_LIST,
-    Of,
-    OneOf,
-    Real,
-    Whole,
-    shown,
-)
+from metriclearn.running.parameters import OPTIONAL_LIST, Of, OneOf, Real, Whole
+from metriclearn.running.values import shown
 from metriclearn.views.gaps import Labels, labels_behind
 from metriclearn.views.plain import FittedViews, read_groups, reads_missing
 from metriclearn.views.posteriors import Posteriors

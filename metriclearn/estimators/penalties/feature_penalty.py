@@ -11,17 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Each,
-    Of,
-    OneOf,
-    Real,
-    Whole,
-    check_each,
-    check_parameters,
-    real_array,
-    shown,
-)
+from metriclearn.running.parameters import Each, Of, OneOf, Real, Whole, check_parameters
+from metriclearn.running.values import check_each, real_array, shown
 
 _FEATURE = OneOf(Of("transform", "SequenceFeatures()"), Of("__call__", "np.ptp"))
 _ROWS = Whole(0)

@@ -21,7 +21,8 @@ from metriclearn.oracles.segmentation_path import SegmentationPath
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Real, check_parameters, real_array
+from metriclearn.running.parameters import Real, check_parameters
+from metriclearn.running.values import real_array
 
 Truth = Partition | PartialPartition
 

@@ -31,16 +31,8 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Each,
-    Needs,
-    Of,
-    Real,
-    Whole,
-    check_each,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import Each, Needs, Of, Real, Whole, needs
+from metriclearn.running.values import check_each, real_array
 from metriclearn.views.columns import check_range
 from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 from metriclearn.views.sequence import SequenceFeatures

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import check_changed, real_array, text
+from metriclearn.running.parameters import check_changed
 from metriclearn.running.stored import StoredArrays
+from metriclearn.running.values import real_array, text
 from metriclearn.views.columns import Measures, measure
 from metriclearn.views.plain import reads_missing
 

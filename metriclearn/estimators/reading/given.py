@@ -23,7 +23,7 @@ from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition,
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
 from metriclearn.problem.regions import Region
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import text
+from metriclearn.running.values import text
 from metriclearn.views.gaps import Labels, LeaveOut
 from metriclearn.views.plain import fit_view, read_groups, says
 from metriclearn.views.posteriors import HeldOutView

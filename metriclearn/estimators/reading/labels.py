@@ -23,15 +23,8 @@ from metriclearn.problem.partition import (
     label_values,
 )
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import (
-    Whole,
-    check_each,
-    check_parameters,
-    check_weights,
-    shown,
-    text,
-    whole,
-)
+from metriclearn.running.parameters import Whole, check_parameters
+from metriclearn.running.values import check_each, check_weights, shown, text, whole
 from metriclearn.views.gaps import Labels
 
 # Weights below this fraction of the largest weight change a sum only by rounding.

@@ -19,7 +19,8 @@ from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Of, Real, check_changed, dimensions, symmetric
+from metriclearn.running.parameters import Of, Real, check_changed
+from metriclearn.running.values import dimensions, symmetric
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 from metriclearn.views.columns import Measures, measure

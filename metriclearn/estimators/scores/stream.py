@@ -34,7 +34,8 @@ from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters, real_array
+from metriclearn.running.parameters import Of, OneOf, Whole, check_parameters
+from metriclearn.running.values import real_array
 from metriclearn.views.plain import reads_missing, says
 
 _LARGEST = 1e120  # its square can still be added many times

@@ -16,15 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.running.notes import note
-from metriclearn.running.parameters import (
-    Needs,
-    Of,
-    Positive,
-    Real,
-    Whole,
-    needs,
-    real_array,
-)
+from metriclearn.running.parameters import Needs, Of, Positive, Real, Whole, needs
+from metriclearn.running.values import real_array
 from metriclearn.solvers.base import Problem, Solution
 
 _COUNT, _STRENGTH = Whole(1), Positive(1e250)

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.media.decoding import audio_blocks, optional
 from metriclearn.features.per_recording import Descriptor, RecordingTransformer
-from metriclearn.running.parameters import Positive, Whole, check_parameters, real_array
+from metriclearn.running.parameters import Positive, Whole, check_parameters
+from metriclearn.running.values import real_array
 
 _WINDOWS_AT_A_TIME = 64
 _FLOOR = 1e-10  # power, −100 dB: keeps the logarithm of silence finite

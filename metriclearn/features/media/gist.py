@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import fft2, ifft2
 
-from metriclearn.running.parameters import Each, Whole, real_array
+from metriclearn.running.parameters import Each, Whole
+from metriclearn.running.values import real_array
 from metriclearn.views.plain import StatelessTransformer
 
 _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601

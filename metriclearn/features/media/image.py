@@ -16,15 +16,8 @@ from scipy import ndimage
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import (
-    Each,
-    Needs,
-    Positive,
-    Real,
-    Whole,
-    check_parameters,
-    real_array,
-)
+from metriclearn.running.parameters import Each, Needs, Positive, Real, Whole, check_parameters
+from metriclearn.running.values import real_array
 
 
 @dataclass(frozen=True, eq=False)

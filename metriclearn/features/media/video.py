@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.features.media.decoding import video_frames
 from metriclearn.features.media.gist import Gist
 from metriclearn.features.per_recording import Descriptor, RecordingTransformer
-from metriclearn.running.parameters import Each, Needs, Of, Positive, Whole, real_array
+from metriclearn.running.parameters import Each, Needs, Of, Positive, Whole
+from metriclearn.running.values import real_array
 from metriclearn.views.plain import StatelessTransformer
 
 

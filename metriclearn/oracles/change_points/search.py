@@ -31,7 +31,8 @@ from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.problem.regions import segment_rules
-from metriclearn.running.parameters import Whole, check_each
+from metriclearn.running.parameters import Whole
+from metriclearn.running.values import check_each
 
 _LARGEST = 1e280  # largest penalty or weight: a sum over 2³¹ segments is still finite
 # Distances are tabulated for at least WIDE features and at most _SHORT samples, unless a gap of
