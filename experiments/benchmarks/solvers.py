@@ -71,8 +71,8 @@ from metriclearn.estimators.selection.regularization_path import (
 )
 from metriclearn.plots import plot_convergence, plot_regularization_path
 from metriclearn.problem.risk import StructuredHinge
-from metriclearn.running.callbacks import TimeLimit
-from metriclearn.solvers.base import Problem, Progress, Solution
+from metriclearn.running.callbacks import Progress, TimeLimit
+from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.cutting_plane import CuttingPlane
 from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.mahalanobis import Metric, MetricCone

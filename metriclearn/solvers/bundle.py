@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import CheckpointPath, Real, Whole
-from metriclearn.solvers.base import CutMemory, Cuts, Minimization, Problem, Solution
+from metriclearn.solvers.base import CutMemory, Cuts, Problem, Solution
 from metriclearn.solvers.dual_master import (
     DualMaster,
     best_violated,
@@ -20,6 +20,7 @@ from metriclearn.solvers.dual_master import (
     move,
     table_of,
 )
+from metriclearn.solvers.iteration import Minimization
 from metriclearn.solvers.mahalanobis import SKETCHED
 from metriclearn.solvers.regularizers import Quadratic
 

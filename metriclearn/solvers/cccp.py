@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import CheckpointPath, Of, OneOf, Real, Whole
-from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Solver, Trace
+from metriclearn.solvers.base import Cuts, Problem, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
+from metriclearn.solvers.iteration import Minimization
 
 _HALVINGS = 10
 

@@ -14,8 +14,9 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.running.extras import install
 from metriclearn.running.parameters import CheckpointPath, Needs, Of, Real, Whole
-from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
+from metriclearn.solvers.base import Cuts, Problem, Solution
 from metriclearn.solvers.dual_master import combination, table_of
+from metriclearn.solvers.iteration import Minimization, Stop
 from metriclearn.solvers.regularizers import Quadratic
 
 _ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSEK": 1e-7}

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import linprog
 
-from metriclearn.solvers.base import Cuts, product_rounding
+from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.iteration import product_rounding
 from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 
 _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]

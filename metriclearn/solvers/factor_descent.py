@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Real, Whole
-from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
+from metriclearn.solvers.base import Cuts, Problem, Solution
+from metriclearn.solvers.iteration import Minimization, Stop
 
 # Least eigenvalue at the start, relative to the largest. An eigenvalue of 0 would stay 0.
 _FLOOR = 1e-6

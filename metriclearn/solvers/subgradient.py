@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import CheckpointPath, Of, OneOf, Real, Whole
-from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
+from metriclearn.solvers.base import Cuts, Problem, Solution
+from metriclearn.solvers.iteration import Minimization
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import CheckpointPath, Of, Whole
-from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
+from metriclearn.solvers.base import CutMemory, Problem, Solution, Trace
+from metriclearn.solvers.iteration import Iteration, Stop
 from metriclearn.views.whiten import principal_components
 
 _LOGGER = logging.getLogger(__name__)
