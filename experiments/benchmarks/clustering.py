@@ -23,7 +23,7 @@ from experiments.benchmarks import machine
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.problems import clusters
 from metriclearn.datasets import load_dataset
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
 BENCH = Benchmark("clustering", __doc__)

@@ -13,10 +13,10 @@ from . import regions as regions
 from . import risk as risk
 from .consensus_form import ConsensusForm as ConsensusForm
 from .forms import DenseForm as DenseForm
-from .forms import LinearFeatures as LinearFeatures
 from .forms import LowRankForm as LowRankForm
 from .forms import center as center
 from .forms import check_squares as check_squares
+from .joint_features import LinearFeatures as LinearFeatures
 from .losses import ChargedForm as ChargedForm
 from .losses import FrobeniusLoss as FrobeniusLoss
 from .losses import KnownLoss as KnownLoss

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 
@@ -22,7 +23,7 @@ class PenalizedSamples(Samples):
     Parameters
     ----------
     X, scale, truth
-        As for :class:`~metriclearn.problem.forms.Samples`.
+        As for :class:`~metriclearn.problem.joint_features.Samples`.
     more : callable
         Computes the features ψ (T+1, q) from X as the user passed it.
     """

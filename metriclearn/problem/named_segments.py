@@ -25,7 +25,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, add_rows
+from metriclearn.problem.forms import LowRankForm, add_rows
+from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.losses import ChargedForm, KnownLoss
 from metriclearn.problem.partial_labels import CompletedPartition, PartialPartition
 from metriclearn.problem.partition import Partition
@@ -288,7 +289,7 @@ class NamedSamples(Samples):
     Parameters
     ----------
     X, scale, truth
-        As for :class:`~metriclearn.problem.forms.Samples`.
+        As for :class:`~metriclearn.problem.joint_features.Samples`.
     more : array (T, Q)
         φ of every sample.
     """

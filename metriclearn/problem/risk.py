@@ -28,7 +28,8 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.problem.forms import Form, JointFeatures
+from metriclearn.problem.forms import Form
+from metriclearn.problem.joint_features import JointFeatures
 from metriclearn.problem.losses import Loss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector

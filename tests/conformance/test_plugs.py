@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator, clone
 
 import metriclearn as ml
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities.operators import Operator
 from metriclearn.solvers.base import Problem

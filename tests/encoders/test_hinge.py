@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.oracles.spectral import TopEigenvectors
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities import Neighborhood, NodeLabels
 from metriclearn.solvers.mahalanobis import MetricCone

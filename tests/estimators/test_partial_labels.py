@@ -15,7 +15,7 @@ import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.learners.alternation import Turns
 from metriclearn.oracles.change_points import PenalizedSegmentation
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.regions import KINDS
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.rounding import PivotedRounding, RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import DenseForm, LowRankForm, Samples
+from metriclearn.problem.forms import DenseForm, LowRankForm
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from tests.exhaustive import dense_form

@@ -5,7 +5,7 @@ import pytest
 
 from metriclearn import DiagonalMetric, FullMetric, Partition
 from metriclearn.problem import LinearFeatures
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 from tests.exhaustive import equivalence_matrix
 
 FAMILIES = [DiagonalMetric(), FullMetric()]

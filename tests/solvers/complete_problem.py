@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import metriclearn as ml
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone

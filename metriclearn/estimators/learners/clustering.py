@@ -15,7 +15,8 @@ from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, 
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import LinearFeatures, LowRankForm
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.joint_features import LinearFeatures
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import Of, OneOf, RandomState, Whole

@@ -24,7 +24,7 @@ from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart,
 from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.problem.boundary_penalties import PenalizedSamples
-from metriclearn.problem.forms import Samples
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples

@@ -29,7 +29,8 @@ from metriclearn.oracles.change_points.streaming import (
     follow,
     projected,
 )
-from metriclearn.problem.forms import LowRankForm, single_features
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.joint_features import single_features
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.named_segments import NameScores
 from metriclearn.running.components import ComponentParameters
@@ -80,7 +81,7 @@ class StreamedSegments(NamedTuple):
 class _Kept(NamedTuple):
     """The score of a stream, its reach and metric, and its arrays as the kernels need them.
 
-    ``single`` is the result of :func:`~metriclearn.problem.forms.single_features`.
+    ``single`` is the result of :func:`~metriclearn.problem.joint_features.single_features`.
     """
 
     score: SegmentScore
