@@ -29,7 +29,7 @@ LARGER_FOLDERS = {
     "metriclearn/datasets": 12,
     "experiments/harness": 11,
     "metriclearn/estimators/learners": 15,
-    "metriclearn/problem": 12,
+    "metriclearn/problem": 13,
     "metriclearn/running": 16,
 }
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -13,30 +12,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.charges import Charges, charge_table
+from metriclearn.problem.facts import (
+    OPEN,
+    START,
+    Fact,
+    are_feasible,
+    conflict,
+    deduce,
+    label_facts,
+    read_facts,
+)
 from metriclearn.problem.partition import Partition, codes_of_known
 from metriclearn.problem.regions import (
     AT_LEAST_ONE,
-    KINDS,
     NO_CHANGE,
     ChangeCount,
     Pieces,
     Region,
     as_index,
-    segment_rules,
 )
 from metriclearn.running.values import check_each, shown
-
-# It is unknown whether there is a change.
-_OPEN = -1
-_START = attrgetter("region.start")
-
-
-class _Fact(NamedTuple):
-    """A region, and the annotation that implies the region: its ``sort`` and value ``given``."""
-
-    region: Region
-    sort: str
-    given: Any
 
 
 class PartialPartition:
@@ -121,24 +116,26 @@ class PartialPartition:
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
 
         needed = f"whole numbers start and stop, 0 ≤ start < stop ≤ {T}"
-        cuts = _read("change-point", f"a whole number from 1 to {T - 1}", change_points, T, around)
-        spans = _read("same span", needed, same, T, lambda pair: Region(*(*pair, NO_CHANGE)))
+        cuts = read_facts(
+            "change-point", f"a whole number from 1 to {T - 1}", change_points, T, around
+        )
+        spans = read_facts("same span", needed, same, T, lambda pair: Region(*(*pair, NO_CHANGE)))
         needed += ", two samples for a change, and a kind such as NO_CHANGE"
-        annotated = _read("region", needed, regions, T, lambda triple: Region(*triple))
+        annotated = read_facts("region", needed, regions, T, lambda triple: Region(*triple))
         same_of, region_of = attrgetter("region.start", "region.stop"), attrgetter("region")
         self.same: tuple[tuple[int, int], ...] = tuple(map(same_of, spans))
         self.regions: tuple[Region, ...] = tuple(map(region_of, annotated))
-        cuts = sorted(set(cuts), key=_START)
-        given = [*_label_facts(self.labels), *cuts, *spans, *annotated]
+        cuts = sorted(set(cuts), key=START)
+        given = [*label_facts(self.labels), *cuts, *spans, *annotated]
         start = 0
         for cut in cuts if cuts and cuts[-1].region.start == T - 1 else ():
             stop = cut.region.start + 1
-            given.append(_Fact(Region(start, stop, NO_CHANGE), "segment", (start, stop)))
+            given.append(Fact(Region(start, stop, NO_CHANGE), "segment", (start, stop)))
             start = stop
         facts = [fact for fact in given if fact.region.is_limit]
         # Labels alone never contradict each other.
-        if (cuts or spans or annotated) and not _feasible(facts, T):
-            named = ", ".join(f"the {fact.sort} {fact.given}" for fact in _conflict(facts, T))
+        if (cuts or spans or annotated) and not are_feasible(facts, T):
+            named = ", ".join(f"the {fact.sort} {fact.given}" for fact in conflict(facts, T))
             raise ValueError(
                 "PartialPartition needs annotations that one segmentation can satisfy, but these "
                 f"contradict each other: {named}; change or remove one of them."
@@ -200,12 +197,12 @@ class PartialPartition:
         """
         T = self.n_samples
         # For the positions 1 … T−1: whether there is a change. 0 and T stay open.
-        changes = np.full(T + 1, _OPEN, dtype=np.int8)
+        changes = np.full(T + 1, OPEN, dtype=np.int8)
         regions, before = set(self.constraints), None
         while before != (regions, changes.tobytes()):
             before = regions, changes.tobytes()
-            regions = _deduce(regions, changes)
-        settled = np.flatnonzero(np.diff(changes != _OPEN)) + 1
+            regions = deduce(regions, changes)
+        settled = np.flatnonzero(np.diff(changes != OPEN)) + 1
         stretches = []
         # Positions first … stop−1 are settled.
         for first, stop in settled.reshape(-1, 2):
@@ -400,134 +397,3 @@ def labeled_part(labels: Partition | PartialPartition) -> Labeled:
         n_labeled += region.stop - region.start
         known[region.start + 1 : region.stop] = True
     return Labeled(fewest, 1 + round(fewest * (T / max(n_labeled, 1))), known)
-
-
-def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
-    """Mark certain and excluded changes in ``changes``, and return the undecided regions.
-
-    A region shrinks to its undecided positions, and regions in the same place become one. A region
-    may contain another region that needs a change. If the outer region allows one change at most,
-    this change lies in the inner region, so there is no change at the other positions. If the outer
-    region has no upper limit, the inner region implies it. A region that only allows one change at
-    most is implied by a region around it that does so, too.
-    """
-    places: dict[tuple[int, int], tuple[int, int | None]] = {}
-    for region in regions:
-        fewest, most = region.kind.fewest, region.kind.most
-        inside = changes[region.start + 1 : region.stop]
-        free, changed = np.flatnonzero(inside == _OPEN), int(np.any(inside == 1))
-        if most is not None and changed >= most:
-            inside[free] = 0
-        elif changed < fewest and len(free) == 1:
-            inside[free] = 1
-        elif len(free) > 1 and (changed < fewest or most is not None):
-            first, last = (region.start + 1 + free[[0, -1]]).tolist()
-            place = first - 1, last + 1
-            others = places.get(place, (0, None))
-            places[place] = max(fewest, others[0]), others[1] if most is None else most
-    kept: set[Region] = set()
-    inner = None
-    # Each region comes before the regions that may hold it.
-    for start, stop in sorted(places, key=lambda place: (-place[0], place[1])):
-        region = Region(start, stop, KINDS[places[start, stop]])
-        if inner is not None and stop >= inner.stop:
-            if region.kind.most is None:
-                continue
-            changes[start + 1 : inner.start + 1] = 0
-            changes[inner.stop : stop] = 0
-        elif region.kind.fewest:
-            inner = region
-        kept.add(region)
-    outer = 0
-    for region in sorted(kept, key=lambda region: (region.start, -region.stop)):
-        if region.kind.most is not None and region.stop <= outer and not region.kind.fewest:
-            kept.discard(region)
-        elif region.kind.most is not None:
-            outer = max(outer, region.stop)
-    return kept
-
-
-def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
-    """Return the regions that labels imply.
-
-    There is no change within a run of equal labels, and at least one change between different
-    labels.
-    """
-    labeled = np.flatnonzero(codes >= 0)
-    differ = np.diff(codes[labeled]) != 0
-    breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1
-    pairs = []
-    for run in np.split(labeled, breaks):
-        if len(run):
-            pairs.append((run[0], run[-1], NO_CHANGE, "equal"))
-    # the last sample with one label, and the first sample with the next label
-    for last, first in zip(labeled[:-1][differ], labeled[1:][differ]):
-        pairs.append((last, first, AT_LEAST_ONE, "different"))
-    facts = []
-    for first, last, kind, relation in pairs:
-        region = Region(int(first), int(last) + 1, kind)
-        facts.append(_Fact(region, f"{relation} labels of samples", f"{first} and {last}"))
-    return sorted(facts, key=_START)
-
-
-def _read(
-    word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[[Any], Region]
-) -> list[_Fact]:
-    """Check the annotations of one sort, such as change-points, and translate them to regions."""
-    try:
-        items = list(listed)
-    except TypeError:
-        raise ValueError(f"PartialPartition needs a list of {word}s, got {listed!r}.") from None
-    facts = []
-    for given in items:
-        try:
-            region = given if isinstance(given, Region) else region_of(given)
-            if region.stop > n_samples:
-                raise ValueError("a stop after the last sample")
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"PartialPartition needs every {word} as {needed}, got {given!r}."
-            ) from None
-        facts.append(_Fact(region, word, given))
-    return facts
-
-
-def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
-    """Return whether there is a segmentation that satisfies all facts.
-
-    All positions between two neighboring borders of regions are equivalent, and two changes between
-    these borders are never needed. So only one position between two neighboring borders is tried.
-    """
-    if not facts:
-        return True
-    spans = np.array([(fact.region.start + 1, fact.region.stop) for fact in facts])
-    positions = np.unique(spans)
-    positions = positions[positions < n_samples]
-    columns = np.searchsorted(positions, spans)
-    small = [Region(a, b + 1, f.region.kind) for (a, b), f in zip(columns.tolist(), facts)]
-    rules = segment_rules(small, len(positions) + 1)
-    # reachable[u]: the number of reachable positions before u.
-    reachable = np.zeros(len(positions) + 3, dtype=np.int64)
-    reachable[1] = 1
-    last = False
-    for u in range(1, len(positions) + 2):
-        low, high = int(rules.floor[u]), min(int(rules.ceiling[u]), u)
-        last = bool(rules.allowed[u]) and low < high and reachable[high] > reachable[low]
-        reachable[u + 1] = reachable[u] + last
-    return last
-
-
-def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
-    """Find a minimal set of facts that contradict each other, by a few bisections."""
-    needed: list[_Fact] = []
-    rest = list(facts)
-    while _feasible(needed, n_samples):
-
-        def fails(last: int) -> bool:
-            """Return whether facts in ``needed`` and in rest[: last + 1] contradict each other."""
-            return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
-
-        first = bisect_left(range(len(rest)), True, key=fails)
-        needed.append(rest[first])
-        rest = rest[:first]
-    return needed[::-1]
