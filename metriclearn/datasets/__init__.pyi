@@ -35,6 +35,8 @@ from .recordings import load_tables as load_tables
 from .recordings import recording_files as recording_files
 from .registry import data_folder as data_folder
 from .registry import fetch as fetch
+from .segment_labels import name_classes as name_classes
+from .segment_labels import runs as runs
 from .segments import UNKNOWN as UNKNOWN
 from .segments import Segment as Segment
 from .segments import covering as covering
@@ -48,9 +50,7 @@ from .sequence_folders import save_files as save_files
 from .sequence_folders import sequence_files as sequence_files
 from .sequence_folders import without_segments as without_segments
 from .sequences import LabeledSequences as LabeledSequences
-from .sequences import name_classes as name_classes
 from .sequences import of_parts as of_parts
-from .sequences import runs as runs
 from .synthetic import SyntheticSequences as SyntheticSequences
 from .synthetic import make_change_points as make_change_points
 from .text_tables import cell_number as cell_number

@@ -17,9 +17,10 @@ from metriclearn.datasets.annotations import disjoint, named_as
 from metriclearn.datasets.files import ENDINGS, read_features
 from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
+from metriclearn.datasets.segment_labels import name_classes
 from metriclearn.datasets.segments import UNKNOWN, Segment, numbered, row_labels, untold_starts
 from metriclearn.datasets.sequence_folders import feature_columns, sequence_files
-from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
+from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.atomic import replacing
 from metriclearn.running.notes import note
 from metriclearn.running.progress import bar
@@ -96,7 +97,7 @@ def load_recordings(
     gap : str, optional
         Label of rows that are in no segment. By default, such a row gets the label of the nearest
         segment in time. A label for gaps other than "unknown" is possible only if the labels of
-        segments name classes, see :func:`~metriclearn.datasets.sequences.name_classes`.
+        segments name classes, see :func:`~metriclearn.datasets.segment_labels.name_classes`.
     groups : dict, optional
         Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional

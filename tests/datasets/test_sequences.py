@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn.datasets import LabeledSequences
-from metriclearn.datasets.sequences import name_classes
 from metriclearn.problem import AT_LEAST_ONE, NO_CHANGE
 
 
@@ -79,25 +78,6 @@ def test_unlabeled_samples_stay_near_known_boundaries(label: str) -> None:
     cut = replace(dataset, starts=[[], []]).with_unlabeled(label)
     assert ["".join(y) for y in cut.labels] == ["aaa", "bbbb", "aaa"]
     assert cut.unlabeled is None
-
-
-@pytest.mark.parametrize(
-    ("labelings", "classes"),
-    [
-        ([["a", "b", "a"]], True),
-        ([["a", "b"], ["a"]], True),
-        ([["a", "b"], ["c"]], False),  # no label recurs
-        ([["a", "a"], ["a"]], False),
-        ([[str(i) for i in range(n)] for n in (9, 7)], False),  # numbers of segments
-        ([[str(i) for i in range(n)] for n in (8, 7)], True),
-        ([[*"0123456789", "10", "11", "12", "1"]], True),
-        ([[f"shot {i + 1}" for i in range(n)] for n in (4, 3)], False),
-        ([[f"phase {i + 1}" for i in range(4)]] * 3, True),
-        ([["1", "2"], ["1"]], True),
-    ],
-)
-def test_labels_that_name_classes_recur(labelings: list[list[str]], classes: bool) -> None:
-    assert name_classes(labelings) == classes
 
 
 BAD_DATA = [

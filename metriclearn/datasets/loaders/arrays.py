@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.loaders import rows
 from metriclearn.datasets.registry import PathLike, read
-from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
+from metriclearn.datasets.segment_labels import covering_labels
+from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Whole
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, data_folder, lay_out, read
-from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
+from metriclearn.datasets.segment_labels import covering_labels
+from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.sequences import name_classes, runs
+from metriclearn.datasets.segment_labels import name_classes, runs
 from metriclearn.estimators.reading.labels import note_alike, sample_labels
 from metriclearn.estimators.scores.name_weights import discriminant
 from metriclearn.problem.partition import Partition

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences, runs
+from metriclearn.datasets.segment_labels import runs
+from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
 from metriclearn.estimators.reading.labels import (
     list_labelings,
