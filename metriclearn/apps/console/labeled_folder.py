@@ -13,7 +13,8 @@ import numpy as np
 import metriclearn
 from metriclearn import datasets, running
 from metriclearn.apps.console.missing import left_out, prepared
-from metriclearn.apps.label_page.project import PageSettings, page_settings, read_project
+from metriclearn.apps.label_page.page_settings import PageSettings, page_settings
+from metriclearn.apps.label_page.project import read_project
 from metriclearn.apps.models import WITHOUT_RATE, extractor_of
 from metriclearn.datasets import UNKNOWN
 from metriclearn.running import note

@@ -11,37 +11,27 @@ import math
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from metriclearn.apps.label_page.annotation import (
     Annotation,
     is_word,
-    known_segments,
     read_annotations,
     segments_of,
 )
-from metriclearn.datasets import (
-    UNKNOWN,
-    Segment,
-    disjoint,
-    named_as,
-    read_segments,
-    recording_files,
-    segments_text,
-)
+from metriclearn.datasets import UNKNOWN, Segment, segments_text
 from metriclearn.running import locked, note, reading, replacing, writable
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
 MOST_LABELS = 40
 _FORMAT = 1
-_BEFORE = "table_before"  # key of the digest of the table that is to be replaced
+TABLE_BEFORE = "table_before"  # key of the digest of the table that is to be replaced
 _FEATURES = (None, "audio", "video", "both", "tables")
 _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characters in file names
 
@@ -148,7 +138,7 @@ class Project:
         if not content:
             self.seen = content
             return self
-        with _reading(self.file):
+        with reading_annotations(self.file):
             labels, entries = _read_labels(content["labels"]), content["recordings"]
             if unknown := sorted(set(entries) - set(self.seconds)):
                 raise ValueError(
@@ -262,7 +252,7 @@ class Project:
         if not self.table.is_file():
             return True
         found = self.table.read_bytes()
-        return found == self._text_of_table() or _digest(found) == self.seen.get(_BEFORE)
+        return found == self._text_of_table() or digest(found) == self.seen.get(TABLE_BEFORE)
 
     def mend_table(self) -> None:
         """Replace ``segments.csv`` if it still has the previous annotations."""
@@ -301,8 +291,8 @@ class Project:
         again.
         """
         table, text = writable(self.table), self._text_of_table()
-        before = _digest(table.read_bytes()) if table.is_file() else None
-        content = self._text(before if before != _digest(text) else None).encode()
+        before = digest(table.read_bytes()) if table.is_file() else None
+        content = self._text(before if before != digest(text) else None).encode()
         is_saved = False
         try:
             with replacing(table) if text else nullcontext() as stream:
@@ -332,7 +322,7 @@ class Project:
             for name, many in lists.items()
         ]
         settings = {"format": _FORMAT, "revision": self.revision, "labels": self.labels}
-        settings |= self.settings | ({_BEFORE: before} if before else {})
+        settings |= self.settings | ({TABLE_BEFORE: before} if before else {})
         settings |= {"annotators": self.annotators} if self.annotators else {}
         parts = [f"{_line(key)}: {_line(value)}" for key, value in settings.items()]
         parts.append('"recordings": {\n  ' + ",\n  ".join(recordings) + "\n }")
@@ -365,7 +355,7 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
     path = file_of(folder, tier, FILE)
     if not path.is_file():
         return {}
-    with _reading(path):
+    with reading_annotations(path):
         if path.resolve().parent != folder.resolve():
             raise ValueError("it is a link out of the folder")
         content = json.loads(path.read_text("utf-8-sig"))  # editors may add a mark
@@ -388,100 +378,7 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
     return content
 
 
-class PageSettings(NamedTuple):
-    """How the page read the recordings of a folder, and their labels. ``fit`` reads them in the
-    same way.
-
-    Attributes
-    ----------
-    features : str or None
-        One of audio, video, both and tables.
-    rate : float or None
-        Rows per second.
-    ignore : list of str or None
-        Columns that are not features.
-    time, duplicates : str or None
-        The column of times, and what stands for rows of one time.
-    unknown : str or None
-        The label of unlabeled rows.
-    segments : dict of lists of (start, end, label), or None
-        The rows of :func:`exported` by the name of the recording. None if another program has
-        written the table.
-    """
-
-    features: str | None = None
-    rate: float | None = None
-    ignore: list[str] | None = None
-    time: str | None = None
-    duplicates: Any = None
-    unknown: str | None = None
-    segments: dict[str, list[Segment]] | None = None
-
-
-def page_settings(folder: Path, segments: str, features: str | None) -> PageSettings:
-    """Return how the page read the recordings of a folder, and their labels.
-
-    If a labeled recording is a sound or video file, the settings for sound and pictures are
-    returned, unless ``features`` is "tables". Otherwise the settings for tables are returned.
-    """
-    tier = segments.removesuffix(TABLE).removesuffix(".")
-    is_page = segments == file_of(folder, tier, TABLE).name
-    project = read_project(folder, tier) if is_page else {}
-    if not project:
-        listed = [file.name for file in folder.glob("*.[cC][sS][vV]")]
-        others = [name for name in listed if not name.endswith(TABLE) and name != segments]
-        has_table = segments != TABLE or (folder / segments).is_file()
-        tables = others and has_table and not recording_files(folder)
-        return PageSettings("tables" if tables else None)
-    known = _labeled_in(folder, tier, project)
-    spans = known if known is not None else read_segments(folder / segments)
-    files = recording_files(folder)
-    if features == "tables" or not set(named_as(spans, files)) & set(files):
-        names = "rate", "ignore", "time", "duplicates"
-        given = {name: project.get(name) for name in names}
-        return PageSettings("tables", **given, unknown=UNKNOWN, segments=known)
-    rate, features = project.get("media_rate"), project.get("features")
-    return PageSettings(features, rate, unknown=UNKNOWN, segments=known)
-
-
-def _labeled_in(
-    folder: Path, tier: str, project: Mapping[str, Any]
-) -> dict[str, list[Segment]] | None:
-    """Return the labels of the page, or None if another program has written the table.
-
-    Annotations from which ``fit`` does not learn are noted.
-    """
-    file, table = (file_of(folder, tier, name) for name in (FILE, TABLE))
-    with _reading(file):
-        annotations = {
-            name: read_annotations(given, math.inf) for name, given in project["recordings"].items()
-        }
-    found = read_segments(table) if table.is_file() else {}
-    seconds = {
-        name: found[name][-1][1] if name in found else many[-1].end + 1.0
-        for name, many in annotations.items()
-        if many
-    }
-    annotations = {name: annotations[name] for name in seconds}
-    tables = Project(folder, seconds, annotations=annotations).tables()
-    is_old = table.is_file() and _digest(table.read_bytes()) == project.get(_BEFORE)
-    if found and not is_old and segments_text(disjoint(table, tables)) != segments_text(found):
-        note(
-            f"{str(table)!r} was not written by the page, so fit learns from this table and not "
-            f"from {file.name}; remove the table to learn what is labeled on the page."
-        )
-        return None
-    kinds = Counter(one.kind for many in annotations.values() for one in many)
-    learned = "change", "segment" if kinds["segment"] else "no change"
-    if lost := [f"{kind!r} ({count})" for kind, count in kinds.items() if kind not in learned]:
-        note(
-            f"{str(file)!r} has annotations from which fit does not learn: {', '.join(lost)}; "
-            "label these stretches, or set boundaries."
-        )
-    return known_segments(annotations, seconds)
-
-
-def _reading(file: Path) -> AbstractContextManager[None]:
+def reading_annotations(file: Path) -> AbstractContextManager[None]:
     damaged = (TypeError, AttributeError, OverflowError, RecursionError)
     return reading(file, "annotations of metriclearn label", *damaged)
 
@@ -500,7 +397,7 @@ def _is_finite(value: Any) -> bool:
     return value is None or (type(value) in (int, float) and abs(value) <= sys.float_info.max)
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 

@@ -21,7 +21,8 @@ from metriclearn.apps.label_page.annotation import (
     partial_labels,
     read_annotations,
 )
-from metriclearn.apps.label_page.project import Project, page_settings
+from metriclearn.apps.label_page.page_settings import page_settings
+from metriclearn.apps.label_page.project import Project
 from metriclearn.apps.label_page.server import open_page
 from metriclearn.datasets import (
     FORMATS,
