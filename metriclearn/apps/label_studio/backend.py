@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 import metriclearn
 from metriclearn import BundleDual, ChangePointMetricLearner, Segmenter, datasets, running
+from metriclearn.apps.label_studio.interface import Clock, Interface
 from metriclearn.apps.label_studio.tasks import (
-    Clock,
-    Interface,
     PathLike,
     read_tasks,
     recording_name,
