@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from math import nan
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
 from metriclearn import datasets, running
-from metriclearn.running import FIXABLE, counted, install, note, run_program, sentence
+from metriclearn.apps.console.segmented_files import files_in, note_times, segment_file, targets_of
+from metriclearn.running import FIXABLE, counted, run_program, sentence
 
 if TYPE_CHECKING:
     from metriclearn.datasets import Segment
@@ -207,8 +207,8 @@ def segment(
         return _follow_input(segmenter, rate, delay, fill, duplicates)
     if rate is not None or delay is not None:
         raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
-    paths = _to_segment(files, _of_recordings(segmenter, model).extractor is None)
-    targets = _targets(paths, out)
+    paths = files_in(files, _of_recordings(segmenter, model).extractor is None)
+    targets = targets_of(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
     true = _truth(truth, [path.stem for path in paths], annotator)
     of_tables = {"likelihood": likelihood or 0.0, "fill": fill, "duplicates": duplicates}
@@ -216,7 +216,7 @@ def segment(
     shown = running.progress.bar(zip(paths, targets), "files", len(paths), disable=True)
     for path, target in shown:
         try:
-            found, written = _segment(path, target, kinds, segmenter, true.get(path.stem), read)
+            found, written = segment_file(path, target, kinds, segmenter, true.get(path.stem), read)
         except FIXABLE as error:
             if len(paths) == 1:
                 raise
@@ -314,7 +314,7 @@ def compare(
     pairs, lengths = [], []
     for name in shared:
         tables = true[name], pred[name]
-        _note_times(name, *tables)
+        note_times(name, *tables)
         end = max(table[-1][1] for table in tables)
         covered = [datasets.covering(t if t[0][2] else datasets.numbered(t), end) for t in tables]
         lengths += [stop - start for start, stop, _ in covered[0]]
@@ -447,101 +447,3 @@ def _follow_input(segmenter: Any, *options: Any) -> None:
 
     for line in json_lines(segmenter, sys.stdin, *options):
         print(line, flush=True)
-
-
-def _targets(paths: Sequence[Path], out: Path | None) -> list[Path]:
-    """For every input file, return the path of its results without the endings."""
-    if out is not None and out.suffix and not out.is_dir():
-        raise ValueError(
-            f"metriclearn segment needs --out FOLDER, got {str(out)!r}, which looks like a file; "
-            f"every result has the name of its recording, so pass a folder, --out '{out.parent}'."
-        )
-    targets = [(out or path.absolute().parent) / path.stem for path in paths]
-    if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
-        raise ValueError(
-            f"{', '.join(map(str, twice[:4]))} would be written to files of the same name; segment "
-            "them with different folders --out, or rename one."
-        )
-    return targets
-
-
-def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
-    """Replace every folder by the CSV files in it (if ``tables``) or by the recordings in it."""
-    listed: list[Path] = []
-    for file in files:
-        if not file.is_dir():
-            listed.append(file)
-        elif tables:
-            listed += datasets.sequence_files("segment", file, None, [".csv"])
-        elif recordings := datasets.recording_files(file):
-            listed += recordings.values()
-        else:
-            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
-    return listed
-
-
-def _note_times(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
-    """Warn if one of two segmentations of a recording is more than twice as long as the other."""
-    ends = true[-1][1], found[-1][1]
-    if max(ends) > 2 * min(ends):
-        note(
-            f"{recording!r} ends at {ends[0]:g} s in the truth and at {ends[1]:g} s in the other "
-            "table; check that both are in seconds."
-        )
-
-
-def _segment(
-    path: Path,
-    target: Path,
-    kinds: Sequence[str],
-    segmenter: Any,
-    true: list[Segment] | None,
-    read: Mapping[str, Any],
-) -> tuple[list[Segment], list[Path]]:
-    """Segment a file and write the results, such as TARGET.segments.csv.
-
-    ``read`` are options of ``segments_of_table``, or of ``segments`` if the model has an extractor.
-    Returns the segments and the files that were written.
-    """
-    from metriclearn.apps.console.missing import segments_of_table
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if segmenter.extractor is None:
-        found = segments_of_table(path, segmenter, **read)
-    else:
-        found = segmenter.segments(path, **read)
-    written = []
-    for kind in dict.fromkeys(kinds):
-        place = target.with_name(target.name + datasets.FORMATS[kind].ending)
-        written.append(datasets.write_file(kind, path.stem, found, place, path))
-    strips = {"predicted": found}
-    if true is not None:
-        _note_times(path.stem, true, found)
-        blank = [(start, end, "") for start, end, _ in true]
-        strips = {"truth": true if segmenter.labels_ else blank, **strips}
-    if find_spec("matplotlib") is None:
-        note(f"no timeline is drawn, as matplotlib is not installed: {install('plots')}")
-        return found, written
-    picture = target.with_name(f"{target.name}.timeline.png")
-    _draw(path, segmenter.extractor, strips, picture)
-    return found, [*written, picture]
-
-
-def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
-    """Draw a timeline of the segments, with sound and pictures if the model uses them."""
-    import numpy as np
-
-    parts = [extractor, *getattr(extractor, "extractors", ())]
-    names = {type(part).__name__ for part in parts}
-    waveform = thumbnails = None
-    if "AudioFeatures" in names:
-        # only the loudest sample of every 50 ms, as a whole recording may not fit into memory
-        blocks = (np.abs(block) for block in metriclearn.features.audio_blocks(path, 8000))
-        loudest = [np.maximum.reduceat(b, np.arange(0, len(b), 400)) for b in blocks]
-        waveform = np.concatenate(loudest)
-    if "VideoFeatures" in names:
-        length = metriclearn.features.duration(path) or strips["predicted"][-1][1]
-        thumbnails = list(metriclearn.features.video_frames(path, 12.0 / length, (72, 96)))
-    figure = metriclearn.plots.plot_timeline(strips, waveform, thumbnails)
-    with running.replacing(picture) as stream:
-        figure.savefig(stream, format="png", dpi=140)
