@@ -127,9 +127,12 @@ class Given(NamedTuple):
     def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
         """Return the labels of some recordings on kept rows, with their names if they have any."""
         found: list[Any] = []
+        names_of = {
+            i: sample_labels(self.labels[i], len(self.data.arrays[i])) for i in set(places.tolist())
+        }
         for i, rows in zip(places, kept):
             labels, truth = self.labels[i], self.truths[i].at(rows)
-            if (names := sample_labels(labels, len(self.data.arrays[i]))) is None:
+            if (names := names_of[i]) is None:
                 found.append(truth)
                 continue
             found.append(names[rows])
