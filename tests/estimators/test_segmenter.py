@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -520,8 +521,9 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     assert fitted.cross_fit_.parts.groups.tolist() == [0, 0, 1, 1]
     with assert_refused("y=None for LabeledSequences"):
         ml.Segmenter(METRICS).fit(data, y)
-    with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
-        ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
+    for kind in (np.array, pd.Series, partial(pd.Series, dtype=object), pd.Categorical):
+        with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
+            ml.Segmenter(MEMBER, n_folds=2, verbose=False).fit(X, list(map(kind, y)))
 
 
 def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:

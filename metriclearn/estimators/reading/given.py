@@ -248,9 +248,12 @@ def read_given(
         y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
     truths = read_labelings(who, y, data, segments=True, partial=True)
     labels = list(list_labelings(who, y, data))
-    texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
-    found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
-    nobody = sorted(text for text in found if text.strip().casefold() in _NOBODY)
+    each = [
+        label_array(one) for one in labels if not isinstance(one, (Partition, PartialPartition))
+    ]
+    found = {label for one in each if one.dtype.kind in "UOT" for label in set(one.tolist())}
+    texts = [label for label in found if isinstance(label, str)]
+    nobody = sorted(text for text in texts if text.strip().casefold() in _NOBODY)
     if nobody and recordings is None:
         note(
             f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
