@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +31,32 @@ from metriclearn.problem.regions import (
     as_index,
 )
 from metriclearn.running.values import check_each, shown
+
+
+class Listed(NamedTuple):
+    """Regions with their bounds, so that those near a few rows are found in little time.
+
+    Attributes
+    ----------
+    regions : list of Region
+    starts, stops : int arrays
+    """
+
+    regions: list[Region]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, regions: Iterable[Region]) -> Self:
+        """List regions in their order."""
+        listed = list(regions)
+        bounds = np.array([(one.start, one.stop) for one in listed], dtype=np.int64)
+        return cls(listed, *bounds.reshape(-1, 2).T)
+
+    def near(self, first: int, last: int) -> list[Region]:
+        """Return the regions with a position between the rows ``first`` and ``last``."""
+        places = np.flatnonzero((self.starts < last) & (self.stops - 1 > first))
+        return [self.regions[i] for i in places.tolist()]
 
 
 class PartialPartition:
@@ -213,9 +238,13 @@ class PartialPartition:
         return Pieces(stretches, sorted(regions, key=attrgetter("start", "stop")))
 
     @cached_property
-    def facts(self) -> list[Region]:
+    def facts(self) -> Listed:
         """The regions of ``pieces``, and those that say the same as the known stretches."""
-        return list(self.pieces.every())
+        return Listed.of(self.pieces.every())
+
+    @cached_property
+    def _wide(self) -> Listed:
+        return Listed.of(self.pieces.widened())
 
     @cached_property
     def charges(self) -> Charges:
@@ -242,9 +271,9 @@ class PartialPartition:
         """
         first, last = int(kept[0]), int(kept[-1])
         # In a wider region, more changes between kept rows are in the region for certain.
-        wide = self.pieces.widened() if last - first >= len(kept) else ()
-        every = chain(self.facts, wide)
-        near = (one for one in every if one.start < last and one.stop - 1 > first)
+        near = self.facts.near(first, last)
+        if last - first >= len(kept):
+            near += self._wide.near(first, last)
         regions = dict.fromkeys(seen for region in near for seen in region.at(kept))
         return PartialPartition(len(kept), regions=regions)
 
@@ -258,7 +287,8 @@ class PartialPartition:
 
         The table of charges would be much larger than the rest of the state.
         """
-        return {k: v for k, v in vars(self).items() if k not in ("pieces", "facts", "charges")}
+        again = "pieces", "facts", "_wide", "charges"
+        return {k: v for k, v in vars(self).items() if k not in again}
 
     def __eq__(self, other: Any) -> bool:
         known = isinstance(other, PartialPartition)

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import Member, Viterbi
+from metriclearn.estimators.reading.labels import sample_labels
 from metriclearn.estimators.scores.agreement import answers_of
 from metriclearn.estimators.selection.families import default_members
 from metriclearn.problem.consensus_form import ConsensusForm
@@ -334,6 +336,20 @@ def test_members_learn_from_labeled_stretches_and_the_rows_between_two_that_are_
     np.testing.assert_array_equal(*metric_of(X, regions))
 
 
+def test_the_labels_of_a_recording_are_read_once_for_all_its_stretches(monkeypatch) -> None:
+    """A list of 100,000 labels and 1,000 stretches took half a minute for each fit of a member."""
+    reads = []
+    monkeypatch.setattr(
+        "metriclearn.estimators.reading.given.sample_labels",
+        lambda labels, length: (reads.append(length), sample_labels(labels, length))[1],
+    )
+    X, y = DATA.sequences[:4], DATA.labels[:4]
+    known = [one.tolist() for one in partly(y, lambda T: np.abs(np.arange(T) - 39.5) > 20)]
+    with warnings.catch_warnings(action="ignore"):
+        ml.Segmenter(MEMBER, n_folds=2, verbose=False).fit(X, known)
+    assert len(reads) == 4 + 2 * 2  # all four recordings, and two in each of two folds
+
+
 def test_every_part_learns_even_from_labels_without_a_boundary_and_from_few_rows() -> None:
     """Without a labeled boundary in some part, its members see whole recordings."""
     X, y = DATA.sequences[:4], DATA.labels[:4]
@@ -505,8 +521,9 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     assert fitted.cross_fit_.parts.groups.tolist() == [0, 0, 1, 1]
     with assert_refused("y=None for LabeledSequences"):
         ml.Segmenter(METRICS).fit(data, y)
-    with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
-        ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
+    for kind in (np.array, pd.Series, partial(pd.Series, dtype=object), pd.Categorical):
+        with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
+            ml.Segmenter(MEMBER, n_folds=2, verbose=False).fit(X, list(map(kind, y)))
 
 
 def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:

@@ -118,8 +118,9 @@ class Viterbi(MahalanobisSegmenter):
         given = None if self.classes is None else _sorted(who, self.classes)
         codes, classes = read_names(who, y, data, truths, given)
         if len(classes) < 2:
+            only = shown(classes.tolist()[0])
             raise ValueError(
-                f"{who} needs two names and more to tell apart, got {shown(classes[0])} only; use "
+                f"{who} needs two names and more to tell apart, got {only} only; use "
                 "ChangePointMetricLearner for boundaries without names."
             )
         units = None if groups is None else read_groups(who, groups, len(truths))

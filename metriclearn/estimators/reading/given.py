@@ -128,9 +128,12 @@ class Given(NamedTuple):
     def at(self, kept: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> list[Any]:
         """Return the labels of some recordings on kept rows, with their names if they have any."""
         found: list[Any] = []
+        names_of = {
+            i: sample_labels(self.labels[i], len(self.data.arrays[i])) for i in set(places.tolist())
+        }
         for i, rows in zip(places, kept):
             labels, truth = self.labels[i], self.truths[i].at(rows)
-            if (names := sample_labels(labels, len(self.data.arrays[i]))) is None:
+            if (names := names_of[i]) is None:
                 found.append(truth)
                 continue
             found.append(names[rows])
@@ -246,9 +249,12 @@ def read_given(
         y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
     truths = read_labelings(who, y, data, segments=True, partial=True)
     labels = list(list_labelings(who, y, data))
-    texts = [label_array(one) for one in labels if isinstance(one, (list, tuple, np.ndarray))]
-    found = {text for one in texts if one.dtype.kind == "U" for text in np.unique(one).tolist()}
-    nobody = sorted(text for text in found if text.strip().casefold() in _NOBODY)
+    each = [
+        label_array(one) for one in labels if not isinstance(one, (Partition, PartialPartition))
+    ]
+    found = {label for one in each if one.dtype.kind in "UOT" for label in set(one.tolist())}
+    texts = [label for label in found if isinstance(label, str)]
+    nobody = sorted(text for text in texts if text.strip().casefold() in _NOBODY)
     if nobody and recordings is None:
         note(
             f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
