@@ -22,7 +22,6 @@ import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import Member, Viterbi
-from metriclearn.estimators.reading.labels import sample_labels
 from metriclearn.estimators.scores.agreement import answers_of
 from metriclearn.estimators.selection.families import default_members
 from metriclearn.problem.consensus_form import ConsensusForm
@@ -334,20 +333,6 @@ def test_members_learn_from_labeled_stretches_and_the_rows_between_two_that_are_
     firsts = [ml.Partition.from_runs(one).change_points[:1] for one in y]
     regions = [ml.PartialPartition(80, None, one, (), [(50, 70, AT_MOST_ONE)]) for one in firsts]
     np.testing.assert_array_equal(*metric_of(X, regions))
-
-
-def test_the_labels_of_a_recording_are_read_once_for_all_its_stretches(monkeypatch) -> None:
-    """A list of 100,000 labels and 1,000 stretches took half a minute for each fit of a member."""
-    reads = []
-    monkeypatch.setattr(
-        "metriclearn.estimators.reading.given.sample_labels",
-        lambda labels, length: (reads.append(length), sample_labels(labels, length))[1],
-    )
-    X, y = DATA.sequences[:4], DATA.labels[:4]
-    known = [one.tolist() for one in partly(y, lambda T: np.abs(np.arange(T) - 39.5) > 20)]
-    with warnings.catch_warnings(action="ignore"):
-        ml.Segmenter(MEMBER, n_folds=2, verbose=False).fit(X, known)
-    assert len(reads) == 4 + 2 * 2  # all four recordings, and two in each of two folds
 
 
 def test_every_part_learns_even_from_labels_without_a_boundary_and_from_few_rows() -> None:
