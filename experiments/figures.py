@@ -69,6 +69,7 @@ DRAWN = {
     "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
     "league": ("results/league", "league.ranks.draw"),
     "league_minutes": ("results/league_minutes", "studies.fewer_labels.draw_minutes"),
+    "league_picked": ("results/league_picked", "studies.fewer_labels.draw_minutes"),
     "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
     "regularization_path": ("benchmarks/solvers/path", "benchmarks.solvers.draw_paths"),
     "scaling": ("benchmarks/scale/prediction", "benchmarks.scale.draw_prediction"),

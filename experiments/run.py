@@ -4,7 +4,7 @@ NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, pap
 neuroblastoma, beedance, mocap6, gazecom, birdsong, billboard, piano_keys, texts, clustering,
 images, bsds500, shows, video, audio, kinect_streams, hapt_unknown, hapt_encoder, beedance_encoder,
 active, active_small, default_settings, clustering_defaults, league, league_unseen, league_minutes,
-raw_tables, ensembles or penalties.
+league_picked, raw_tables, ensembles or penalties.
 Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. The
 same command resumes a run that was stopped, and so does ``resume=FOLDER``. ``--multirun`` runs all
 combinations of several values, and ends with a table of its jobs.

@@ -77,7 +77,8 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     sentence = f"Of an earlier run with the same data, groups and folds: {' and '.join(told)}."
     merged["protocol"] = f"{results['protocol']} {sentence}" if told else results["protocol"]
     if others and "sequences" in before:
-        merged["sequences"] = before["sequences"]
+        is_new = run.keys().isdisjoint(units_of(before))
+        merged["sequences"] = before["sequences"] + (results["sequences"] if is_new else 0)
     if others or OURS not in fitted:  # our rows are as old as before
         merged.pop(KEY, None)
         merged |= {KEY: before[KEY]} if KEY in before else {}

@@ -316,4 +316,5 @@ def draw_minutes(results: Mapping[str, Any]) -> Figure:
         for method in _SHOWN:
             curves[method] = *curve_of(rows, method, _UNIT)[:2], None
         parts.append(Panel(name, "labeled minutes", "‖M − N‖²", curves, log=True))
-    return plot_curves(parts, "A few labeled minutes")
+    picked = ", in stretches with a boundary" if results["config"].get("picked") else ""
+    return plot_curves(parts, f"A few labeled minutes{picked}")
