@@ -31,7 +31,7 @@ def extractor_of(kind: str, rate: float) -> Any:
 def labeled_rows(
     name: str, parts: Mapping[str, tuple[NDArray, ...]], columns: Sequence[str]
 ) -> datasets.LabeledSequences:
-    """Return the labeled rows of recordings. Rows far from labels are left out.
+    """Return recordings to learn from, some of whose rows may be unlabeled.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ class LabeledSequences(Items):
 
         :meth:`metriclearn.Segmenter.fit` takes them in place of ``labels``.
         """
-        open_rows = [_labeled_as(labels, self.unlabeled) for labels in self.labels]
+        open_rows = [labeled_as(labels, self.unlabeled) for labels in self.labels]
         classes = any(map(np.any, open_rows)) and self.has_classes
         found: list[Any] = []
         for labels, rows, ends, is_open in zip(
@@ -212,20 +212,28 @@ class LabeledSequences(Items):
     def with_unlabeled(self, label: str) -> Self:
         """Return the data set for learning if one label marks unlabeled samples.
 
-        Unlabeled samples are removed as by :meth:`without`, except near ``starts`` among them and
-        at their ends. There, a piece continues for the median length of a labeled segment, so that
-        it contains samples on both sides of such a boundary. If no segment is labeled, the median
-        distance of these boundaries counts in its place.
+        If more than half of the samples are unlabeled, all stay: few labels say more with the
+        samples around them. The scale of a sequence is then that of all its samples, and no segment
+        is cut where labels end. Otherwise unlabeled samples are removed as by :meth:`without`,
+        except near ``starts`` among them and at their ends. There, a piece continues for the median
+        length of a labeled segment, so that it contains samples on both sides of such a boundary.
+        If no segment is labeled, the median distance of these boundaries counts in its place.
 
         Raises
         ------
         ValueError
             If no sample has the label, or if all have it and there are no ``starts``.
         """
-        known = [~_labeled_as(labels, label) for labels in self.labels]
+        known = [~labeled_as(labels, label) for labels in self.labels]
         open_starts = [t[~(m[t] & m[t - 1])] for m, t in zip(known, self.starts)]
-        if not any(map(len, open_starts)):
-            return self._kept(self._labeled_otherwise(label))
+        has_starts = any(map(len, open_starts))
+        if not has_starts:
+            self._labeled_otherwise(label)
+        n_known = sum(int(np.count_nonzero(mask)) for mask in known)
+        if n_known and 2 * n_known < sum(map(len, known)):
+            return replace(self, unlabeled=label)
+        if not has_starts:
+            return self._kept(known)
         lengths: list[int] = []
         for mask, ends in zip(known, self.change_points):
             lengths += [b - a for a, b in pairwise([0, *ends.tolist()]) if mask[a]]
@@ -253,7 +261,7 @@ class LabeledSequences(Items):
 
     def _labeled_otherwise(self, label: str) -> list[NDArray[np.bool_]]:
         """Return which samples have another label. Some must have it, and some not."""
-        known = [~_labeled_as(labels, label) for labels in self.labels]
+        known = [~labeled_as(labels, label) for labels in self.labels]
         if all(map(np.all, known)) or not any(map(np.any, known)):
             raise ValueError(
                 f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
@@ -345,7 +353,7 @@ class LabeledSequences(Items):
         return tuple(self.select(indices) for indices in members)
 
 
-def _labeled_as(labels: NDArray, label: str | None) -> NDArray[np.bool_]:
+def labeled_as(labels: NDArray, label: str | None) -> NDArray[np.bool_]:
     """Return which samples have a label that people see as equal to this one."""
     written = labels.astype(str)
     equal = [one for one in np.unique(written).tolist() if text(one) == text(label)]

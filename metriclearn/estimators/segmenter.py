@@ -111,9 +111,10 @@ class Segmenter(AgreementSegmenter):
     whose metric you can inspect.
 
     With a single group, one of its recordings is left out at a time. With a single recording, a
-    part of its labels is left out at a time. Both cause a warning. If the only recording has fewer
-    than eight labeled boundaries, one whitened learner, or the given members, are fitted to all
-    labels. The ``min_size`` of a member holds for its own answers, not for the compromise.
+    part of its labels is left out at a time. Both cause a warning. If the only recording has a
+    single labeled boundary, or fewer than eight and no labeled segment, one whitened learner, or
+    the given members, are fitted to all labels; with partial labels their penalty is the one by the
+    labeled rate. The ``min_size`` of a member holds for its own answers, not for the compromise.
 
     Parameters
     ----------
@@ -280,8 +281,9 @@ class Segmenter(AgreementSegmenter):
         ----------
         X : sequence of (T_i, P) arrays, data frames or paths of files, or LabeledSequences
             Files need an ``extractor``. LabeledSequences, as loaders return them, have labels,
-            groups and names; samples with the label −1 or "nan", and stretches of one sample, are
-            left out. Recordings of a single row, or without labels, are not learned from.
+            groups and names. Samples with the label −1 or "nan" are unlabeled; they are left out
+            if they are at most half of all. Recordings or stretches of a single row, and recordings
+            without labels, are not learned from.
         y : labels, change-points or partial labels, for each recording
             None, or −1 for all samples, is a recording without labels.
         groups : array (N,), optional

@@ -63,21 +63,30 @@ def test_pieces_of_long_sequences_have_few_changes_and_lose_none(n_changes: int)
 def test_unlabeled_samples_stay_near_known_boundaries(label: str) -> None:
     """For the median length of a segment on each side; labels are equal if people see them so."""
     labels = [np.repeat(["a", "é", "b", "é"], [3, 6, 4, 7]), np.repeat(["a", "é"], [3, 17])]
-    dataset = build(
-        ["g", "h"], labels=labels, sequences=[np.zeros((20, 2))] * 2, starts=[[3, 16], []]
-    )
+    labels.append(np.repeat(list("abababab"), 3))
+    rows = [np.zeros((len(one), 2)) for one in labels]
+    dataset = build(["g", "h", "h"], labels=labels, sequences=rows, starts=[[3, 16], [], []])
     near = dataset.with_unlabeled(label)
-    assert ["".join(y) for y in near.labels] == ["aaaééé", "bbbbéééééé", "aaa"]
-    first, second, whole = near.labelings
+    assert ["".join(y) for y in near.labels] == ["aaaééé", "bbbbéééééé", "aaa", "aaabbb" * 4]
+    first, second, whole, _ = near.labelings
     assert first.sample_labels.tolist() == ["a", "a", "a", -1, -1, -1]
     constraints = [[(r.start, r.stop, r.kind) for r in one.constraints] for one in (first, second)]
     assert constraints[0] == [(2, 4, AT_LEAST_ONE), (0, 3, NO_CHANGE)]
     assert constraints[1] == [(6, 8, AT_LEAST_ONE), (0, 4, NO_CHANGE)]
     assert whole.tolist() == ["a", "a", "a"]
     # without starts, nothing is known where labels end
-    cut = replace(dataset, starts=[[], []]).with_unlabeled(label)
-    assert ["".join(y) for y in cut.labels] == ["aaa", "bbbb", "aaa"]
+    cut = replace(dataset, starts=[[], [], []]).with_unlabeled(label)
+    assert ["".join(y) for y in cut.labels] == ["aaa", "bbbb", "aaa", "aaabbb" * 4]
     assert cut.unlabeled is None
+
+
+def test_unlabeled_samples_stay_if_they_are_most() -> None:
+    labels = [np.repeat(["a", "?", "b"], [3, 14, 3]), np.repeat(["?", "a"], [12, 8])]
+    dataset = build(["g", "h"], labels=labels, sequences=[np.zeros((20, 2))] * 2)
+    kept = dataset.with_unlabeled("?")
+    assert (kept.sequences, kept.unlabeled) == (dataset.sequences, "?")
+    names = [one.sample_labels.tolist() for one in kept.labelings]
+    assert names == [["a"] * 3 + [-1] * 14 + ["b"] * 3, [-1] * 12 + ["a"] * 8]
 
 
 BAD_DATA = [

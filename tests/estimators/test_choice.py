@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import Member, Viterbi
+from metriclearn.problem import FrobeniusLoss
 from tests.estimators.test_feature_penalty import XS, YS
 
 QUICK = {"solver": ml.BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
@@ -129,14 +130,38 @@ def test_a_single_group_is_divided_and_says_so(groups) -> None:
 
 
 def test_members_keep_their_views_where_nothing_is_left_out() -> None:
-    y = np.repeat(list("abab"), 20)
+    y = np.repeat(list("ab"), 40)
     X = np.random.default_rng(0).normal(size=(80, 2)) + np.where(y == "a", 0.0, 4.0)[:, None]
     names = Viterbi(None, classes=np.array(["a", "b"]))
     member = Member("trees", names, ml.views.Posteriors(n_folds=1, context=0))
     with pytest.warns(UserWarning, match="of one group, so it is checked on nothing"):
-        alone = ml.Segmenter({"trees": [member]}, verbose=False).fit([X], [y])
-    assert alone.predict_change_points(X).tolist() == [20, 40, 60, 80]
+        alone = ml.Segmenter({"trees": [member]}, names=True, verbose=False).fit([X], [y])
+    assert alone.predict_change_points(X).tolist() == [40, 80]
     assert alone.classes_.tolist() == ["a", "b"]
+
+
+def steps(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Segments of 20 rows with one relevant column, and four with more noise; the truth."""
+    rng, truth = np.random.default_rng(seed), np.arange(n) // 20
+    X = rng.normal(size=(n, 5)) * [1.0, 3.0, 3.0, 3.0, 3.0]
+    return X + np.outer(truth % 2, [4.0, 0.0, 0.0, 0.0, 0.0]), truth
+
+
+@pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
+@pytest.mark.parametrize(("labeled", "is_whole"), [(80, True), (80, False), (40, False)])
+def test_a_recording_with_few_boundaries_does_not_divide_others_everywhere(
+    labeled: int, is_whole: bool
+) -> None:
+    """With two boundaries and more, parts of its labels are left out; with one, the rate helps."""
+    X, truth = steps(200, 0)
+    new, expected = steps(200, 1)
+    y = np.where(np.arange(200) < labeled, truth, -1)
+    data = (X[:labeled], truth[:labeled]) if is_whole else (X, y)
+    alone = ml.Segmenter(verbose=False).fit([data[0]], [data[1]])
+    assert (alone.cross_fit_ is None) == (labeled == 40)
+    found = ml.Partition(ends=alone.predict_change_points(new))
+    loss = FrobeniusLoss().squared_norm(found, ml.Partition.from_runs(expected))
+    assert loss <= (9.0 if labeled == 40 else 5.0)  # one segment has 9
 
 
 def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:

@@ -501,7 +501,7 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     y[0][20:25], y[1][:-1] = "-1", "-1"  # r0 becomes two stretches, and r1 one row
     names = list("abcd")
     data = ml.datasets.LabeledSequences("d", X, y, names, names, ["p", "q"])
-    with pytest.warns(UserWarning, match="nobody has labeled"):
+    with pytest.warns(UserWarning, match="count as unlabeled"):
         fitted = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(data, groups=[0, 1, 2, 2])
     assert fitted.cross_fit_.parts.groups.tolist() == [0, 0, 1, 1]
     with assert_refused("y=None for LabeledSequences"):

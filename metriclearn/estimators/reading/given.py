@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.segment_labels import runs
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, labeled_as
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
 from metriclearn.estimators.reading.labels import (
     list_labelings,
@@ -32,7 +32,9 @@ from metriclearn.views.whiten import LinearView
 
 # Entries of tables for a sample without a label.
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
-_FEW = 8  # with fewer labeled boundaries, parts of a recording are not left out
+# With fewer labeled boundaries, parts of a recording are not left out; the second number is for
+# labels without any segment, from which a metric is learned slowly.
+_FEW, _FEW_FREE = 2, 8
 
 
 class Given(NamedTuple):
@@ -152,7 +154,7 @@ class Given(NamedTuple):
 
         A single recording becomes one for each part. Every part has all rows, but only the labels
         of a stretch with its share of the boundaries and of the regions that need one. Returns None
-        if a single recording has fewer than eight of these.
+        if a single recording has fewer than two of these (eight, if no segment is labeled).
         """
         if len(self.used) != 1:
             return self._replace(groups=np.arange(len(self.groups))) if len(self.used) else None
@@ -194,11 +196,12 @@ class Given(NamedTuple):
 def _spans(truth: Any, n_parts: int) -> list[tuple[int, int]]:
     """Divide a recording into stretches with equal shares of the boundaries that are labeled.
 
-    Returns none if there are fewer than eight boundaries and regions that need one.
+    Returns none if there are fewer than two boundaries and regions that need one (eight, if no
+    segment is labeled).
     """
     needed = [(t, t) for _, ends in truth.pieces.stretches for t in ends[:-1].tolist()]
     needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
-    if len(needed) < _FEW:
+    if len(needed) < (_FEW_FREE if is_free(truth) else _FEW):
         return []
     n = min(n_parts, len(needed))
     first, last = np.array(sorted(needed)).T
@@ -302,6 +305,12 @@ def front_view(who: str, view: Any, data: DataSets) -> Any:
     return LeaveOut()
 
 
+def is_free(truth: Any) -> bool:
+    """Tell whether labels allow a boundary at every position, as a few change-points do."""
+    finest = Partition(ends=np.arange(1, truth.n_samples + 1))
+    return isinstance(truth, PartialPartition) and truth.allows(finest)
+
+
 def needing_a_change(truth: Any) -> list[Region]:
     """Return the annotated regions that need a change at an unknown position."""
     return [region for region in truth.pieces.regions if region.kind.fewest]
@@ -325,17 +334,25 @@ def count_segments(truth: Any) -> int:
 
 
 def _labeled(data: LabeledSequences) -> LabeledSequences:
-    """Leave out unlabeled samples, and recordings without information on boundaries."""
-    for label in sorted({text(label) for labels in data.labels for label in runs(labels)}):
-        if label.strip().casefold() in _NOBODY:
-            count, total = (sum(map(len, one.labels)) for one in (data.without(label), data))
-            data = data.without(label)
-            what = f"samples of label {label!r} count as those that nobody has labeled and"
-            remedy = "; give them another label if they are of a class" if label else ""
-            note(
-                f"{total - count} of {total} {what if label else 'samples have no label and'} are "
-                f"left out{remedy}."
-            )
+    """Mark or leave out unlabeled samples, and leave out stretches of a single row."""
+    found = sorted({text(label) for labels in data.labels for label in runs(labels)})
+    nobody = [label for label in found if label.strip().casefold() in _NOBODY]
+    total = sum(map(len, data.labels))
+    for label in nobody if data.unlabeled not in nobody else ():
+        count = sum(int(np.count_nonzero(labeled_as(one, label))) for one in data.labels)
+        what = f"samples of label {label!r} count as unlabeled"
+        remedy = "; give them another label if they are of a class" if label else ""
+        note(f"{count} of {total} {what if label else 'samples have no label'}{remedy}.")
+    if nobody:
+        several = sorted({*nobody, *([data.unlabeled] if data.unlabeled else [])})
+        if len(several) > 1:
+            labels = [
+                np.where(np.any([labeled_as(y, one) for one in several], axis=0), several[0], y)
+                for y in (one.astype(object) for one in data.labels)
+            ]
+            data = replace(data, labels=labels, unlabeled=data.unlabeled and several[0])
+        if data.unlabeled is None:
+            data = data.with_unlabeled(several[0])
     lengths = list(map(len, data.labels))
     known = DataSets(data.sequences, False, None)
     truths = read_labelings("Segmenter", data.labelings, known, segments=True, partial=True)

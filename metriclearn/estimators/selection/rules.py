@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from metriclearn.estimators.reading.given import Given, needing_a_change
+from metriclearn.estimators.reading.given import Given, is_free, needing_a_change
 from metriclearn.estimators.scores.segment_score import penalty_units
 from metriclearn.estimators.selection.parts import labeled_spans
 from metriclearn.oracles.penalty_search import PenaltySearch, matched_penalty
-from metriclearn.problem.partial_labels import PartialPartition, labeled_part
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partial_labels import labeled_part
 
 # Each model predicts at these multiples of its tuned penalty, because few recordings do not
 # determine the penalty well.
@@ -203,12 +202,7 @@ def how_far(given: Given) -> tuple[float, ...]:
     told = BoundaryRate.of(known, given.segment_length) is not None
     if not told or all(truth.is_whole for truth in known):
         return (0.0,)
-    finest = [Partition(ends=np.arange(1, truth.n_samples + 1)) for truth in known]
-    free = all(
-        isinstance(truth, PartialPartition) and truth.allows(one)
-        for truth, one in zip(known, finest)
-    )
-    return (1.0,) if free else _TOWARDS
+    return (1.0,) if all(map(is_free, known)) else _TOWARDS
 
 
 def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules:
@@ -240,15 +234,15 @@ def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Ru
 def rules_alone(towards: Sequence[float]) -> Rules:
     """Return the rules of models that are fitted to all recordings alone: the penalty as learned.
 
-    If labels allow a boundary everywhere, it is the one by the labeled rate. If none was learned,
-    it is tuned on the same recordings.
+    With partial labels it is the one by the labeled rate: a penalty that is learned from so few
+    boundaries divides everything. If none was learned, it is tuned on the same recordings.
     """
 
     def rules(table: Any, m: int) -> list[Rule]:
-        score, free = table.scores[m][-1], tuple(towards) == (1.0,)
-        if not score.has_choice or not (free or score.penalty is None):
+        score, far = table.scores[m][-1], max(towards)
+        if not score.has_choice or not (far or score.penalty is None):
             return [Rule()]
-        return [Rule(TRAINING, towards=float(free))]
+        return [Rule(TRAINING, towards=far)]
 
     return rules
 

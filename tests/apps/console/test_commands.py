@@ -421,9 +421,9 @@ def test_warning_if_no_boundary_is_as_good() -> None:
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        ((1, 2, -1, 1), "label '-1' count as those that nobody has labeled"),
-        (("a", "b", "NaN", "a"), "label 'NaN' count as those that nobody has labeled"),
-        (("a", "b", " ", "a"), "10 of 40 samples have no label and are left out"),
+        ((1, 2, -1, 1), "label '-1' count as unlabeled"),
+        (("a", "b", "NaN", "a"), "label 'NaN' count as unlabeled"),
+        (("a", "b", " ", "a"), "10 of 40 samples have no label"),
     ],
 )
 def test_warning_for_labels_that_mean_unlabeled(names: tuple[Any, ...], told: str) -> None:
