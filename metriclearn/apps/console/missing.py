@@ -58,7 +58,8 @@ def prepared(
     rate : float
         Rows per second.
     unknown : str, optional
-        The label of unlabeled rows. Such rows are omitted, unless a boundary is near.
+        The label of unlabeled rows. If they are at most half of all rows, they are omitted, unless
+        a boundary is near.
 
     Raises
     ------
