@@ -303,7 +303,8 @@ def test_members_are_drawn_with_their_losses_and_weights() -> None:
     told = [text.get_text() for text in ax.get_legend().get_texts()]
     assert told[-1] == f"one segment {fitted.validation_.one_segment:.2f}"
     with warnings.catch_warnings(action="ignore"):
-        alone = ml.Segmenter(members["a"][0], verbose=False).fit(X[:1], y[:1])
+        one_boundary = [np.arange(len(X[0])) // 60]
+        alone = ml.Segmenter(members["a"][0], verbose=False).fit(X[:1], one_boundary)
     with pytest.raises(ValueError, match="plot_members needs a Segmenter that has left recordings"):
         plots.plot_members(alone)
 

@@ -196,7 +196,7 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypat
         write_texts(tmp_path / folder / "texts", documents)
     monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "here"))
     others = ["hapt", "hapt_dropped", "gestures", "routines", "songs", "meetings", "billboard"]
-    others += ["gazecom", "birdsong", "piano_keys", "tcpd", "tssb", "utsa"]
+    others += ["gazecom", "birdsong", "piano_keys", "tcpd", "tssb", "utsa", "chest", "pumps"]
     config = configuration("experiment=league", *(f"sets.{name}=null" for name in others))
     config.sets.texts = {
         "data": {
