@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
-from metriclearn import ChangePointMetricLearner, NamedSegmentLearner
+from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, WhitenedMetricLearner
 from metriclearn.views import Neighbors
 from tests.integrations.series import labeled_series
 
@@ -68,7 +68,8 @@ def test_names_are_predicted() -> None:
 def test_labels_of_a_part_segment_the_whole() -> None:
     (X,), (y,) = labeled_series(1)
     part = np.where(np.arange(len(y)) < 60, y, -1)
-    np.testing.assert_array_equal(MetricSegmenter().fit(X.T, part).predict(X.T), y)
+    segmenter = MetricSegmenter(WhitenedMetricLearner()).fit(X.T, part)
+    np.testing.assert_array_equal(segmenter.predict(X.T), y)
 
 
 def test_without_labels_the_metric_is_euclidean() -> None:

@@ -6,7 +6,12 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from metriclearn import ChangePointMetricLearner, NamedSegmentLearner, Segmenter
+from metriclearn import (
+    ChangePointMetricLearner,
+    NamedSegmentLearner,
+    Segmenter,
+    WhitenedMetricLearner,
+)
 from metriclearn.estimators import Viterbi
 from metriclearn.views import Neighbors, Posteriors
 from tests.integrations.series import labeled_series
@@ -29,9 +34,10 @@ def test_sktime_checks(obj, test_name) -> None:
 @pytest.mark.parametrize("y", [CHANGES, pd.DataFrame({"ilocs": SEGMENTS[:3]})])
 def test_events_of_a_series_are_learned_from(y: pd.DataFrame) -> None:
     X = pd.DataFrame(labeled_series(1)[0][0])
-    detected = MetricChangePointDetector().fit(X, y).predict(X)
+    learner = WhitenedMetricLearner()
+    detected = MetricChangePointDetector(learner).fit(X, y).predict(X)
     assert detected["ilocs"].tolist() == [25, 60, 80]
-    segments = MetricSegmenter().fit(X, y).predict(X)
+    segments = MetricSegmenter(learner).fit(X, y).predict(X)
     assert segments["ilocs"].tolist() == SEGMENTS.tolist()
     assert segments["labels"].tolist() == [0, 1, 2, 3]
 
