@@ -120,6 +120,10 @@ def _chances(model: Any, rows: NDArray, n_codes: int) -> NDArray[np.float64]:
     A forest with several jobs adds the votes of its trees in the order in which threads finish, so
     the last bits vary. Here a single job predicts a block of rows, and several blocks at once.
     """
+    found = np.zeros((len(rows), n_codes))
+    if len(model.classes_) == 1:  # some classifiers then have two columns
+        found[:, model.classes_] = 1.0
+        return found
     jobs = getattr(model, "n_jobs", None)
     if jobs in (None, 1) or len(rows) <= _BLOCK:
         chances = _by_one_job(model, rows)
@@ -135,7 +139,6 @@ def _chances(model: Any, rows: NDArray, n_codes: int) -> NDArray[np.float64]:
             "classifier, or leave constant columns out."
         )
         chances[unknown] = 1 / chances.shape[1]
-    found = np.zeros((len(rows), n_codes))
     found[:, model.classes_] = chances
     return found
 
