@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from experiments.rivals.boundaries import (
@@ -238,3 +239,11 @@ def test_clasp_has_the_better_of_two_numbers_of_segments(monkeypatch: pytest.Mon
         model = ScoreProfile().fit(X, [labels] * 2)
         assert model.option_ == option
         assert model.predict_change_points([np.zeros((60, 3))])[0].tolist() == ends
+
+
+def test_one_label_alone_is_always_predicted() -> None:
+    """Boosting that has seen one label gives probabilities in two columns."""
+    X = [np.random.default_rng(i).normal(size=(40, 2)) for i in range(2)]
+    model = WindowClassifier(HistGradientBoostingClassifier(max_iter=2), n_folds=2)
+    found = model.fit(X, [np.full(40, "a")] * 2).predict(X)
+    assert [set(names) for names in found] == [{"a"}] * 2
