@@ -70,8 +70,9 @@ class Whiten(LinearView):
 
     The rows are directions in which segments differ most, relative to the variation within
     segments. If columns are correlated, as in sound and pictures, this removes variation that is
-    unrelated to the labels. With partial labels, only stretches with known segments are used. O(TP²
-    + P³).
+    unrelated to the labels. With partial labels, only stretches with known segments are used. A
+    column's variance within n rows of segments is taken to be at least 1/n of its total variance:
+    few labels do not show that a column never changes within a segment. O(TP² + P³).
 
     Parameters
     ----------
@@ -138,7 +139,8 @@ class Whiten(LinearView):
             )
         within = _pooled(rows, np.array(of_rows))
         S = within + self.between * (total - within)
-        return whitening(total, S, self.shrinkage, self.n_components)
+        least = 1 / sum(len(Z) for Z, weight in zip(rows, of_rows) if weight)
+        return whitening(total, S, self.shrinkage, self.n_components, least)
 
 
 @dataclass(eq=False, repr=False)
@@ -229,16 +231,22 @@ def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[
 
 
 def whitening(
-    total: NDArray, within: NDArray, shrinkage: float, n_components: int | None = None
+    total: NDArray,
+    within: NDArray,
+    shrinkage: float,
+    n_components: int | None = None,
+    least: float = 0.0,
 ) -> NDArray:
     """Compute W, (r, P), with W S Wᵀ = I; O(P³).
 
     The rows of W are directions, in the order of decreasing total variance. ``n_components`` is the
     number of directions to keep. S is (1 − ``shrinkage``) ``within`` + ``shrinkage`` times the
-    diagonal of ``within``. Shrinkage helps if there are few samples. We add 1e-12 of the total
-    variances to the diagonal of S, because features may be constant within clusters.
+    diagonal of ``within``. Shrinkage helps if there are few samples. Features may be constant
+    within clusters, so we add to the diagonal of S what it lacks to ``least`` of the total
+    variances, or 1e-12 of them.
     """
-    floor = 1e-12 * np.diag(total)
+    lacking = least * np.diag(total) - np.diag(within)
+    floor = np.maximum(lacking, 1e-12 * np.diag(total))
     S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)
     ratios, directions = scipy.linalg.eigh(total, S)
     return directions[:, np.argsort(-ratios)[:n_components]].T

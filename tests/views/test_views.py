@@ -146,6 +146,16 @@ def test_a_learner_on_whitened_rows_is_the_whitened_learner(scale, constant, kno
         np.testing.assert_array_equal(ends, theirs)
 
 
+def test_a_column_that_is_constant_within_few_labels_does_not_outweigh_all_others() -> None:
+    """With a scale 1e6 times as large as that of others it would leave solvers no digits."""
+    rng = np.random.default_rng(0)
+    X = [np.column_stack([np.repeat(rng.random(12), 10), rng.normal(size=(120, 2))])]
+    y = [np.where(np.arange(120) < 40, np.repeat(np.arange(12), 10), -1)]
+    view = views.Whiten(0.0).fit(X, views.Labels([ml.PartialPartition(120, y[0])]))
+    variances = np.diag(view.matrix_ @ np.cov(X[0].T, bias=True) @ view.matrix_.T)
+    assert variances[0] == pytest.approx(40, rel=1e-2)  # as many as there are labeled rows
+
+
 def test_whitening_is_that_of_relevant_components() -> None:
     components = RelevantComponents(shrinkage=0.05).fit(DATA.sequences, DATA.labels).components_
     matrix = views.Whiten(0.05).fit(DATA.sequences, LABELS).matrix_
