@@ -12,10 +12,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
+from metriclearn.estimators.learners.concerns import note_labels
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns
 from metriclearn.estimators.reading.given import Given
-from metriclearn.estimators.reading.labels import read_weights
+from metriclearn.estimators.reading.labels import read_weights, refuse_sets_without_labels
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
 from metriclearn.estimators.selection.families import lists_families
@@ -189,6 +190,7 @@ class Clusterer(ComponentParameters):
         with runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
         truths = [_cluster_codes(one) for _, labels in tests for one in labels]
+        note_labels(type(self).__name__, [Partition.from_labels(one[one >= 0]) for one in truths])
         sizes = [len(labels) for _, labels in tests]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
         answers: list[dict[int, Partition]] = [{} for _ in models]
@@ -257,14 +259,16 @@ class Clusterer(ComponentParameters):
         """
         single = _is_single(X)
         truths = list(map(_cluster_codes, [y] if single else y))
+        known = list(map(_n_known, truths))
+        refuse_sets_without_labels(type(self).__name__, known)
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
         check_each(type(self).__name__, "labeling", len(truths), "data sets", len(found))
         for labels, truth in zip(found, truths):
             check_each(type(self).__name__, "label", len(truth), "samples", labels.size)
         losses = [
-            _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
-            for labels, truth in zip(found, truths)
+            _squared_norm(Partition.from_labels(labels.ravel()), truth) / n
+            for labels, truth, n in zip(found, truths, known)
         ]
         weights = read_weights(type(self).__name__, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
@@ -285,7 +289,14 @@ class Clusterer(ComponentParameters):
                 "labels, or fewer folds."
             )
         splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
-        return list(splitter.split(given.X, codes)), np.arange(self.n_folds)
+        folds = list(splitter.split(given.X, codes))
+        known = given.y != -1
+        if not all(known[test].any() for _, test in folds):
+            raise ValueError(
+                f"{type(self).__name__} needs a label in each of n_folds={self.n_folds} parts of "
+                f"the table, got {known.sum()} label(s); label more samples."
+            )
+        return folds, np.arange(self.n_folds)
 
     def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
         check_is_fitted(self, "models_")
@@ -314,6 +325,10 @@ def _count(codes: NDArray) -> int:
     return int(codes.max()) + 1
 
 
+def _n_known(codes: NDArray) -> int:
+    return int(np.sum(codes >= 0))
+
+
 def _squared_norm(found: Partition, codes: NDArray) -> float:
     """Compute ‖M − N‖²_F over the samples whose labels are known."""
     rows = np.flatnonzero(codes >= 0)
@@ -325,6 +340,7 @@ def _read_clustered(who: str, X: Any, y: Any, groups: Any) -> Clustered:
     """Read tables or images and their labels; lists must have at least two groups."""
     if not _is_single(X):
         check_each(who, "labeling", len(y), "data sets", len(X))
+        refuse_sets_without_labels(who, map(_n_known, map(_cluster_codes, y)))
         return Clustered(X, y, read_groups(who, groups, len(X)))
     if groups is not None:
         raise ValueError(

@@ -231,6 +231,8 @@ CLUSTERER: Rows = [
             ((np.ma.array(IRIS, mask=IRIS > 7), SPECIES), "a rectangular array of real numbers"),
             ((1e200 * IRIS, SPECIES), "squared distances below 1e300"),
             ((IRIS, np.arange(150)), "one sample for each of n_folds=5, got 1 sample"),
+            ((IRIS, np.where(np.arange(150) < 4, SPECIES, -1)), "n_folds=5 parts .*, got 4 label"),
+            (([IRIS] * 2, [SPECIES, np.full(150, -1)]), "but they cover no sample of data set 1"),
         ]
     ),
     (
@@ -240,6 +242,10 @@ CLUSTERER: Rows = [
     (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
     (lambda: table().score(IRIS, SPECIES[:-1]), "for each of the 150 samples, got 149"),
     (lambda: table().score([IRIS, IRIS], [SPECIES]), "for each of the 2 data sets, got 1"),
+    *(
+        (lambda one=one: one().score(IRIS, np.full(150, -1)), "Cluster.* no sample of data set 0")
+        for one in (table, CLUSTERING(IRIS, SPECIES))
+    ),
     (
         lambda: (
             ml.Clusterer(CLUSTERS, n_folds=2, verbose=False)

@@ -127,6 +127,16 @@ def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -
         )
 
 
+def refuse_sets_without_labels(who: str, n_known: Iterable[int]) -> None:
+    """Raise a ValueError if a data set has no label; ``n_known`` are their numbers of labels."""
+    for i, n in enumerate(n_known):
+        if n == 0:
+            raise ValueError(
+                f"{who} needs some labels in every data set, but they cover no sample of data set "
+                f"{i}; remove it."
+            )
+
+
 def refuse_regions(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
     """Raise a ValueError if no row is in a segment that is known."""
     if not any(truth.pieces.stretches for truth in truths):
