@@ -87,7 +87,7 @@ SHORTENED = np.where((np.arange(120) < np.flatnonzero(np.diff(Y[0]))[0] - 1)[:, 
 BEHIND: Any = {"view": ml.views.LeaveOut(), "min_size": 4}
 WINDOWED = ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
 USES: Rows = [
-    (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; leave this recording"),
+    (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; take Fill, or"),
     (lambda: behind_gaps().predict(np.where(X[0] > 0, X[0], INF)), "got inf"),
     (lambda: behind_gaps().boundary_margins(GAPPED), "Margins need a view that keeps all rows"),
     (lambda: behind_gaps().stream(), "a view that keeps all rows .* for a stream"),
