@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -68,6 +69,7 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
 )
+from metriclearn.running.times import index_times, read_times
 from metriclearn.views.columns import note_constant
 from metriclearn.views.plain import leaves_out, says
 from metriclearn.views.windows import typical_length
@@ -342,6 +344,7 @@ class Segmenter(AgreementSegmenter):
         who = type(self).__name__
         missing = self.view is None or says(self.view, "missing")
         X = read_files(who, X, self.extractor)
+        self._note_rate(X)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
         view = front_view(who, self.view, given.data)
@@ -357,6 +360,22 @@ class Segmenter(AgreementSegmenter):
         return given._replace(
             segment_length=None if stated is None else stated * self.rows_per_second
         )
+
+    def _note_rate(self, X: Any) -> None:
+        """Warn if the index of a data frame has times, but at another rate than ``rate``."""
+        for i, frame in enumerate(X if isinstance(X, (list, tuple)) else [X]):
+            index = index_times(getattr(frame, "index", None))
+            if index is None or len(frame) < 2 or self.rate is None:
+                continue
+            with suppress(ValueError):  # segments refuses times that do not increase
+                found = read_times(type(self).__name__, index).nearer_rate(self.rate)
+                if not 1 / 1.1 <= found / self.rate <= 1.1:
+                    note(
+                        f"{type(self).__name__} was given rate={self.rate:.6g}, but by its index "
+                        f"data set {i} has {found:.6g} rows per second, and segments takes rows at "
+                        f"the given rate; pass rate={found:.6g}, or leave it out."
+                    )
+                    return
 
     def _know_training(self, given: Given) -> None:
         """Keep the names of recordings, and count groups and segments that teach something."""
