@@ -119,9 +119,22 @@ def alike(truths: list[Any]) -> list[Any]:
     return list(map(PartialPartition.from_partition, truths))
 
 
+def _has_labels(truths: Iterable[Partition | PartialPartition]) -> bool:
+    return any(isinstance(truth, Partition) or truth.constraints for truth in truths)
+
+
+def note_empty_score(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
+    """Warn if no data set has a label, so that a score is 0 whatever was predicted."""
+    if not _has_labels(truths):
+        note(
+            f"{who} has the best score, 0, for every answer, because all labels of all data sets "
+            "are unknown (−1); pass data sets with labels."
+        )
+
+
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
     """Raise a ValueError if no data set has a label."""
-    if not any(isinstance(truth, Partition) or truth.constraints for truth in truths):
+    if not _has_labels(truths):
         raise ValueError(
             f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
         )
