@@ -90,6 +90,11 @@ def regular(
     """
     pd = optional("pandas", "tables")
     table, times, read = _read("regular", frame, time)
+    if unknown := [name for name in held if name not in table.columns]:
+        raise ValueError(
+            f"regular needs held as names of columns, some of {shown(list(table.columns))}, got "
+            f"{unknown[0]!r}; correct it."
+        )
     steps = read.seconds * rate
     if len(steps) > 1 and np.median(np.diff(steps)) > longest_gap * rate * (1 + _NEAR):
         raise ValueError(
