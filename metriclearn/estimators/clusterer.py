@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from inspect import signature
 from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -29,7 +30,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Jobs, Needs, OneOf, Whole, check_parameters
-from metriclearn.running.values import check_each, check_scale, real_array, shown
+from metriclearn.running.values import check_each, check_scale, dimensions, real_array, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.plain import read_groups
@@ -43,11 +44,12 @@ _FAMILIES = {
 
 
 def _clusters(model: Any) -> bool:
-    return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
+    fit, predict = (getattr(model, name, None) for name in ("fit", "predict"))
+    return callable(fit) and callable(predict) and "n_clusters" in signature(predict).parameters
 
 
 _MEMBERS = Needs(
-    "{name} as a mapping of families to lists of clusterers, or None",
+    "{name} as a mapping of families to lists of clusterers with predict(X, n_clusters), or None",
     lambda given: given is None or lists_families(given, _clusters),
 )
 
@@ -178,6 +180,12 @@ class Clusterer(ComponentParameters):
         """
         check_parameters(self)
         given = _read_clustered(type(self).__name__, X, y, groups)
+        listed = given.X if given.groups is not None else []
+        if self.members is None and any(dimensions(one) == 3 for one in listed):
+            raise ValueError(
+                f"{type(self).__name__} needs members for images, as those of the default are for "
+                "tables, got none; pass members={'cuts': [NormalizedCutMetricLearner()]}."
+            )
         folds, units = self._folds(given)
         tests = [given.subset(test) for _, test in folds]
         parts = [given.subset(train) for train, _ in folds]
@@ -347,8 +355,13 @@ def _read_clustered(who: str, X: Any, y: Any, groups: Any) -> Clustered:
             f"{who} needs a list of data sets for groups, got one table; pass a table for each "
             "group of samples."
         )
-    table, labels = real_array(who, "X", X, None), label_values(y)
-    check_scale(who, table.reshape(len(table), -1))
+    if len(X.shape) == 3:
+        raise ValueError(
+            f"{who} needs a table, or a list of tables or images, got one array of three "
+            "dimensions; pass a list of two and more."
+        )
+    table, labels = real_array(who, "X", X), label_values(y)
+    check_scale(who, table)
     check_each(who, "label", len(labels), "samples", len(table))
     return Clustered(table, labels, None, getattr(X, "columns", None))
 

@@ -233,6 +233,7 @@ CLUSTERER: Rows = [
             ((IRIS, np.arange(150)), "one sample for each of n_folds=5, got 1 sample"),
             ((IRIS, np.where(np.arange(150) < 4, SPECIES, -1)), "n_folds=5 parts .*, got 4 label"),
             (([IRIS] * 2, [SPECIES, np.full(150, -1)]), "but they cover no sample of data set 1"),
+            ((np.ones((4, 4, 3)), np.eye(4)), "a list of tables or images, got one array of three"),
         ]
     ),
     (
@@ -240,6 +241,15 @@ CLUSTERER: Rows = [
         r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;",
     ),
     (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
+    (lambda: ml.Clusterer().fit([np.ones((4, 4, 3))] * 2, [np.eye(4)] * 2), "members for images"),
+    (
+        lambda: ml.Clusterer({"one": [ml.ChangePointMetricLearner()]}).fit(IRIS, SPECIES),
+        r"clusterers with predict\(X, n_clusters\)",
+    ),
+    (
+        lambda: ml.baselines.RelevantComponents().fit(np.eye(4), [0, 1, 0, 1]),
+        "no two neighbors of the 4 .* or pass contiguous=False for a table",
+    ),
     (lambda: table().score(IRIS, SPECIES[:-1]), "for each of the 150 samples, got 149"),
     (lambda: table().score([IRIS, IRIS], [SPECIES]), "for each of the 2 data sets, got 1"),
     *(
