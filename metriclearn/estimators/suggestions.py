@@ -145,8 +145,8 @@ def suggest(
         Number of stretches. If too few samples are unlabeled, fewer stretches are returned.
     learner : estimator with ``boundary_margins``, optional
         The strategies "margin" and "combined" use the metric and the penalty of the learner. A
-        learner that is not fitted is first fitted to the labeled stretches. The default is
-        ``ChangePointMetricLearner()``.
+        learner that is not fitted is first fitted to the boundaries in the labeled stretches, so
+        pass a learner of names fitted. The default is ``ChangePointMetricLearner()``.
     strategy : str
         How stretches are chosen. "margin" prefers uncertain stretches. Each predicted or nearly
         predicted change in a stretch adds max(0, 1 − m / penalty) to the gain. For a predicted
@@ -212,7 +212,8 @@ def suggest(
             for start in range(first, int(ends[-1]), length)
         ]
         if explored:
-            arrays = [X @ learner.components_.T for X in data.arrays]
+            rows = learner.rows_of(data) if hasattr(learner, "rows_of") else data.arrays
+            arrays = [X @ learner.components_.T for X in rows]
             worth, scale = worth**2, np.ones(len(learner.components_))
         else:
             arrays = list(data.arrays)
@@ -280,6 +281,11 @@ def _doubts(learner: Any, arrays: Sequence[NDArray], length: int) -> list[NDArra
     further change within a small radius.
     """
     radius, doubts = length // _PRECISION, []
+    if not hasattr(learner, "penalty_"):
+        raise ValueError(
+            "suggest needs a learner with one penalty for all recordings, such as "
+            f"ChangePointMetricLearner(), got {learner!r}."
+        )
     penalty = max(learner.penalty_ or 0.0, 1e-300)
     for margins in learner.boundary_margins(list(arrays), tolerance=radius):
         gains, values = margins.gains.copy(), np.zeros(len(margins.gains))

@@ -354,6 +354,7 @@ OF_PATHS: Rows = [
 SUGGESTIONS: Rows = [
     (lambda: ml.suggest(X, [[-1, -1]] * 5, length=20), "suggest.*one label per sample"),
     (lambda: ml.suggest(X, [[-1] * 120], length=20), "suggest.*5 data set"),
+    (lambda: ml.suggest(X, length=20, learner=penalty()), "one penalty for all recordings, such"),
 ]
 POSITIONS = ml.FeaturePenalty((ml.views.BoundaryFeatures((5,)),))
 STREAMS: Rows = [
