@@ -8,7 +8,7 @@ from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import labeled_stretches
 from metriclearn.problem import NO_CHANGE
-from metriclearn.views import Columns
+from metriclearn.views import Columns, Fill
 
 STRATEGIES = ["combined", "margin", "diversity", "random", "leftmost"]
 
@@ -115,6 +115,11 @@ def test_the_metric_is_that_of_the_rows_of_a_view(recordings):
         ]
     ]
     assert [one[:3] for one in found[0]] == [one[:3] for one in found[1]]
+    gaps = [x.copy() for x in recordings.sequences]
+    for x in gaps:
+        x[::9, 1] = np.nan
+    by_view = suggest(gaps, known, length=20, learner=ChangePointMetricLearner(view=Fill()))
+    assert by_view[:3] == suggest(Fill().fit(gaps).transform(gaps), known, length=20)[:3]
 
 
 def test_one_recording_and_partial_partitions_are_understood(recordings):
