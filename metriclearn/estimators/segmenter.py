@@ -362,18 +362,20 @@ class Segmenter(AgreementSegmenter):
         )
 
     def _note_rate(self, X: Any) -> None:
-        """Warn if the index of a data frame has times, but at another rate than ``rate``."""
+        """Warn if seconds are counted at another rate than that of the index of a data frame."""
+        used = any(one is not None for one in (self.rate, self.segment_length, self.tolerance))
+        rate = self.rows_per_second
         for i, frame in enumerate(X if isinstance(X, (list, tuple)) else [X]):
-            index = index_times(getattr(frame, "index", None))
-            if index is None or len(frame) < 2 or self.rate is None:
+            index = index_times(getattr(frame, "index", None)) if used else None
+            if index is None or len(frame) < 2:
                 continue
             with suppress(ValueError):  # segments refuses times that do not increase
-                found = read_times(type(self).__name__, index).nearer_rate(self.rate)
-                if not 1 / 1.1 <= found / self.rate <= 1.1:
+                found = read_times(type(self).__name__, index).nearer_rate(rate)
+                if not 1 / 1.1 <= found / rate <= 1.1:
                     note(
-                        f"{type(self).__name__} was given rate={self.rate:.6g}, but by its index "
-                        f"data set {i} has {found:.6g} rows per second, and segments takes rows at "
-                        f"the given rate; pass rate={found:.6g}, or leave it out."
+                        f"{type(self).__name__} counts {rate:.6g} row(s) per second "
+                        f"(rate={self.rate}), but by its index data set {i} has {found:.6g}; pass "
+                        f"rate={found:.6g}."
                     )
                     return
 
