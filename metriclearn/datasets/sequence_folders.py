@@ -23,7 +23,7 @@ from metriclearn.datasets.files import (
 )
 from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.datasets.text_tables import table_form
+from metriclearn.datasets.text_tables import cell_number, table_form
 from metriclearn.running.atomic import replacing
 from metriclearn.running.extras import optional
 from metriclearn.running.notes import note
@@ -142,8 +142,19 @@ def feature_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> li
     ------
     ValueError
         If a table has other columns, or has one twice.
+
+    Warns
+    -----
+    UserWarning
+        If the names are numbers that do not rise, so that they may be a row.
     """
     names = list(tables[0].columns)
+    values = [cell_number(str(name)) for name in names]
+    if None not in values and not np.all(np.diff(np.array(values, dtype=np.float64)) > 0):
+        note(
+            f"The first line of {os.fspath(files[0])!r} is read as names of columns, but holds "
+            f"numbers, {names[:4]}; if it is a row, write the names above it."
+        )
     for file, table in zip(files, tables):
         if sorted(table.columns) != sorted(set(names)):
             raise ValueError(

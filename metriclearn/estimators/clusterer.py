@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from inspect import signature
 from typing import Annotated, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -12,10 +13,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
+from metriclearn.estimators.learners.concerns import note_labels
 from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns
 from metriclearn.estimators.reading.given import Given
-from metriclearn.estimators.reading.labels import read_weights
+from metriclearn.estimators.reading.labels import read_weights, refuse_sets_without_labels
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
 from metriclearn.estimators.selection.families import lists_families
@@ -28,7 +30,7 @@ from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Jobs, Needs, OneOf, Whole, check_parameters
-from metriclearn.running.values import check_each, check_scale, real_array, shown
+from metriclearn.running.values import check_each, check_scale, dimensions, real_array, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.plain import read_groups
@@ -42,11 +44,12 @@ _FAMILIES = {
 
 
 def _clusters(model: Any) -> bool:
-    return all(callable(getattr(model, name, None)) for name in ("fit", "predict"))
+    fit, predict = (getattr(model, name, None) for name in ("fit", "predict"))
+    return callable(fit) and callable(predict) and "n_clusters" in signature(predict).parameters
 
 
 _MEMBERS = Needs(
-    "{name} as a mapping of families to lists of clusterers, or None",
+    "{name} as a mapping of families to lists of clusterers with predict(X, n_clusters), or None",
     lambda given: given is None or lists_families(given, _clusters),
 )
 
@@ -177,6 +180,12 @@ class Clusterer(ComponentParameters):
         """
         check_parameters(self)
         given = _read_clustered(type(self).__name__, X, y, groups)
+        listed = given.X if given.groups is not None else []
+        if self.members is None and any(dimensions(one) == 3 for one in listed):
+            raise ValueError(
+                f"{type(self).__name__} needs members for images, as those of the default are for "
+                "tables, got none; pass members={'cuts': [NormalizedCutMetricLearner()]}."
+            )
         folds, units = self._folds(given)
         tests = [given.subset(test) for _, test in folds]
         parts = [given.subset(train) for train, _ in folds]
@@ -189,6 +198,7 @@ class Clusterer(ComponentParameters):
         with runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
         truths = [_cluster_codes(one) for _, labels in tests for one in labels]
+        note_labels(type(self).__name__, [Partition.from_labels(one[one >= 0]) for one in truths])
         sizes = [len(labels) for _, labels in tests]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
         answers: list[dict[int, Partition]] = [{} for _ in models]
@@ -257,14 +267,16 @@ class Clusterer(ComponentParameters):
         """
         single = _is_single(X)
         truths = list(map(_cluster_codes, [y] if single else y))
+        known = list(map(_n_known, truths))
+        refuse_sets_without_labels(type(self).__name__, known)
         counts = None if self.n_clusters is None else list(map(_count, truths))
         found = self.predict([X] if single else X, counts)
         check_each(type(self).__name__, "labeling", len(truths), "data sets", len(found))
         for labels, truth in zip(found, truths):
             check_each(type(self).__name__, "label", len(truth), "samples", labels.size)
         losses = [
-            _squared_norm(Partition.from_labels(labels.ravel()), truth) / np.sum(truth >= 0)
-            for labels, truth in zip(found, truths)
+            _squared_norm(Partition.from_labels(labels.ravel()), truth) / n
+            for labels, truth, n in zip(found, truths, known)
         ]
         weights = read_weights(type(self).__name__, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
@@ -285,7 +297,14 @@ class Clusterer(ComponentParameters):
                 "labels, or fewer folds."
             )
         splitter = StratifiedKFold(self.n_folds, shuffle=True, random_state=0)
-        return list(splitter.split(given.X, codes)), np.arange(self.n_folds)
+        folds = list(splitter.split(given.X, codes))
+        known = given.y != -1
+        if not all(known[test].any() for _, test in folds):
+            raise ValueError(
+                f"{type(self).__name__} needs a label in each of n_folds={self.n_folds} parts of "
+                f"the table, got {known.sum()} label(s); label more samples."
+            )
+        return folds, np.arange(self.n_folds)
 
     def _of_each(self, X: Any, n_clusters: Any, result: Callable[..., Any]) -> Any:
         check_is_fitted(self, "models_")
@@ -314,6 +333,10 @@ def _count(codes: NDArray) -> int:
     return int(codes.max()) + 1
 
 
+def _n_known(codes: NDArray) -> int:
+    return int(np.sum(codes >= 0))
+
+
 def _squared_norm(found: Partition, codes: NDArray) -> float:
     """Compute ‖M − N‖²_F over the samples whose labels are known."""
     rows = np.flatnonzero(codes >= 0)
@@ -325,14 +348,20 @@ def _read_clustered(who: str, X: Any, y: Any, groups: Any) -> Clustered:
     """Read tables or images and their labels; lists must have at least two groups."""
     if not _is_single(X):
         check_each(who, "labeling", len(y), "data sets", len(X))
+        refuse_sets_without_labels(who, map(_n_known, map(_cluster_codes, y)))
         return Clustered(X, y, read_groups(who, groups, len(X)))
     if groups is not None:
         raise ValueError(
             f"{who} needs a list of data sets for groups, got one table; pass a table for each "
             "group of samples."
         )
-    table, labels = real_array(who, "X", X, None), label_values(y)
-    check_scale(who, table.reshape(len(table), -1))
+    if len(X.shape) == 3:
+        raise ValueError(
+            f"{who} needs a table, or a list of tables or images, got one array of three "
+            "dimensions; pass a list of two and more."
+        )
+    table, labels = real_array(who, "X", X), label_values(y)
+    check_scale(who, table)
     check_each(who, "label", len(labels), "samples", len(table))
     return Clustered(table, labels, None, getattr(X, "columns", None))
 

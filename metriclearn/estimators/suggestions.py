@@ -28,6 +28,7 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Of, OneOf, RandomState, Whole, needs
+from metriclearn.views.plain import reads_missing
 
 _STARTS = 4  # candidates that start within a length
 _PRECISION = 8  # changes closer than this part of a length are the same
@@ -145,8 +146,9 @@ def suggest(
         Number of stretches. If too few samples are unlabeled, fewer stretches are returned.
     learner : estimator with ``boundary_margins``, optional
         The strategies "margin" and "combined" use the metric and the penalty of the learner. A
-        learner that is not fitted is first fitted to the labeled stretches. The default is
-        ``ChangePointMetricLearner()``.
+        learner that is not fitted is first fitted to the boundaries in the labeled stretches, so
+        pass a learner of names fitted. The default is ``ChangePointMetricLearner()``. Behind a view
+        ``Fill()``, recordings may have NaN, except with "diversity".
     strategy : str
         How stretches are chosen. "margin" prefers uncertain stretches. Each predicted or nearly
         predicted change in a stretch adds max(0, 1 − m / penalty) to the gain. For a predicted
@@ -185,7 +187,8 @@ def suggest(
     [40, 40, 40]
     """
     random = np.random.default_rng(random_state)
-    data, stretches = _read("suggest", Xs, known)
+    missing = strategy != "diversity" and reads_missing(getattr(learner, "view", None))
+    data, stretches = _read("suggest", Xs, known, missing)
     gaps = _gaps(data, stretches)
     if not gaps or strategy == "leftmost":
         # The first stretches of the gaps, from the start of the first gap, of two samples and more.
@@ -212,7 +215,8 @@ def suggest(
             for start in range(first, int(ends[-1]), length)
         ]
         if explored:
-            arrays = [X @ learner.components_.T for X in data.arrays]
+            rows = learner.rows_of(data) if hasattr(learner, "rows_of") else data.arrays
+            arrays = [X @ learner.components_.T for X in rows]
             worth, scale = worth**2, np.ones(len(learner.components_))
         else:
             arrays = list(data.arrays)
@@ -221,12 +225,12 @@ def suggest(
     return _greatest(places, worth, described, n, explored)
 
 
-def _read(who: str, Xs: Any, known: Any) -> tuple[DataSets, list[Any]]:
+def _read(who: str, Xs: Any, known: Any, missing: bool = False) -> tuple[DataSets, list[Any]]:
     """Check recordings and labels that a user has passed, and find the labeled stretches.
 
     A stretch consists of the index of its recording, its first sample, and its segment ends.
     """
-    data = read_data_sets(who, Xs)
+    data = read_data_sets(who, Xs, missing=missing)
     if known is None:
         known = data.as_passed([PartialPartition(length) for length in data.lengths])
     truths = read_labelings(who, known, data, segments=True, partial=True)
@@ -280,6 +284,11 @@ def _doubts(learner: Any, arrays: Sequence[NDArray], length: int) -> list[NDArra
     further change within a small radius.
     """
     radius, doubts = length // _PRECISION, []
+    if not hasattr(learner, "penalty_"):
+        raise ValueError(
+            "suggest needs a learner with one penalty for all recordings, such as "
+            f"ChangePointMetricLearner(), got {learner!r}."
+        )
     penalty = max(learner.penalty_ or 0.0, 1e-300)
     for margins in learner.boundary_margins(list(arrays), tolerance=radius):
         gains, values = margins.gains.copy(), np.zeros(len(margins.gains))

@@ -330,12 +330,14 @@ def annotation_error(
             return False
         whole = [Real().accepts(value) and float(value).is_integer() for value in row]
         open_ended = len(row) == 4 and row[3] is None
-        return all(whole[: 3 if open_ended else 4]) and row[0] < row[1] <= ends[-1]
+        possible = all(whole[: 3 if open_ended else 4]) and row[0] < row[1] <= ends[-1]
+        return possible and (open_ended or row[2] <= row[-1])
 
     if not all(map(fits, rows)):
         raise ValueError(
             "annotation_error needs regions (start, end, changes) or (start, end, at_least, "
-            f"at_most) with 0 <= start < end <= {ends[-1]}; check the regions."
+            f"at_most) with 0 <= start < end <= {ends[-1]} and at_least <= at_most; check the "
+            "regions."
         )
     start, end, least = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(3))
     most = np.array([math.inf if row[-1] is None else row[-1] for row in rows], dtype=float)

@@ -70,6 +70,7 @@ class StreamingChangePointDetector:
     def learn_one(self, x: Mapping[Any, float], y: Any = None) -> None:
         """Read a sample. ``y`` is not used."""
         self.changes = self.stream_.push(self._row(x)).ends.tolist()
+        self._names = self._names or list(map(text, x))
         self._n_final += len(self.changes)
 
     def predict_one(self, x: Mapping[Any, float]) -> Any:
@@ -91,7 +92,7 @@ class StreamingChangePointDetector:
         given = list(values)
         fitted = getattr(self.segmenter, "feature_names_in_", None)
         if fitted is None:
-            names = self._names = given if self._names is None else self._names
+            names = self._names or given
             if given != names:
                 raise ValueError(
                     f"StreamingChangePointDetector needs the features {names[:5]} in this order in "
@@ -106,4 +107,10 @@ class StreamingChangePointDetector:
                 f"StreamingChangePointDetector needs the feature {lacking[0]!r} in every sample, "
                 f"got {list(x)[:5]}; pass the features of the training."
             )
-        return np.array([[values[name] for name in names]], dtype=np.float64)
+        row = [values[name] for name in names]
+        try:
+            return np.array([row], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"StreamingChangePointDetector needs a number for every feature, got {row[:5]}."
+            ) from error

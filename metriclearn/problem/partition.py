@@ -154,9 +154,10 @@ class Partition:
         if ends.size == 0:
             raise ValueError("Partition needs at least one change-point, or n_samples.")
         if ends[0] < 1 or (n_samples is not None and ends[-1] > n_samples):
+            limits = "of at least 1" if n_samples is None else f"from 1 to n_samples={n_samples}"
             raise ValueError(
-                f"Partition needs change-points from 1 to n_samples={n_samples}, "
-                f"got {ends[0]} to {ends[-1]}; labels are segmented by Partition.from_runs."
+                f"Partition needs change-points {limits}, got {ends[0]} to {ends[-1]}; labels are "
+                "segmented by Partition.from_runs."
             )
         if np.any(np.diff(ends) == 0):
             repeated = ends[1:][np.diff(ends) == 0][0]

@@ -97,6 +97,11 @@ class Times:
         widths[self.holes - 1] = step
         return widths
 
+    def nearer_rate(self, needed: float) -> float:
+        """Return the rate as a whole, or the usual one, as some rows may be lost."""
+        usual = 1 / float(np.median(np.diff(self.seconds)))
+        return min(self.rate, usual, key=lambda one: max(one / needed, needed / one))
+
     def matches(self, needed: float) -> bool:
         """Tell whether rows come at the rate of a model, up to a tenth, as a whole or usually.
 
@@ -112,8 +117,7 @@ class Times:
         """
         if len(self.seconds) < 2:
             return True
-        usual = 1 / float(np.median(np.diff(self.seconds)))  # some rows may be lost
-        rate = min(self.rate, usual, key=lambda one: max(one / needed, needed / one))
+        rate = self.nearer_rate(needed)
         if rate < needed / 1.1:
             raise ValueError(
                 f"{self.who} has {rate:.6g} rows per second, but the model needs {needed:.6g} rows "

@@ -150,10 +150,10 @@ class LeaveOut(PlainView):
             if not _complete(array).any():
                 never = np.flatnonzero(np.isnan(array).all(axis=0))
                 what = f"column {never[0]} is NaN in every row" if len(never) else "each has a NaN"
-                remedy = "such columns" if len(never) else "this recording"
+                remedy = "drop this column" if len(never) else "take Fill"
                 raise ValueError(
-                    f"LeaveOut needs a row without NaN, but in recording {i} {what}; leave "
-                    f"{remedy} out, or take Fill."
+                    f"LeaveOut needs a row without NaN, but in recording {i} {what}; {remedy}, or "
+                    "leave the recording out."
                 )
         return arrays
 

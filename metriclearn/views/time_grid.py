@@ -89,7 +89,7 @@ def regular(
     ([0.0, 0.91, 2.0], [9.0])
     """
     pd = optional("pandas", "tables")
-    table, times, read = _read("regular", frame, time)
+    table, times, read = _read("regular", frame, time, held)
     steps = read.seconds * rate
     if len(steps) > 1 and np.median(np.diff(steps)) > longest_gap * rate * (1 + _NEAR):
         raise ValueError(
@@ -173,11 +173,13 @@ def change_times(frame: Any, ends: ArrayLike, *, time: str | None = None) -> pd.
     return times.append(_moved(times[-1:], np.array([step]), read))[partition.change_points]
 
 
-def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Index, Times]:
+def _read(
+    who: str, frame: Any, time: str | None, held: Sequence[Any] = ()
+) -> tuple[pd.DataFrame, pd.Index, Times]:
     """Return a table without its column of times, the times, and what they mean.
 
     Times that are texts become time stamps or durations. Raises ValueError unless there is a time
-    for every row and times increase.
+    for every row, times increase and columns are ``held`` that are there.
     """
     pd = optional("pandas", "tables")
     if hasattr(frame, "iloc"):
@@ -195,6 +197,11 @@ def _read(who: str, frame: Any, time: str | None) -> tuple[pd.DataFrame, pd.Inde
         raise ValueError(
             f"{who} needs time as the name of a column, one of {shown(list(table.columns))}, got "
             f"{time!r}; leave it out if times are the index."
+        )
+    if unknown := [name for name in held if name not in table.columns]:
+        raise ValueError(
+            f"{who} needs held as names of columns, some of {shown(list(table.columns))}, got "
+            f"{unknown[0]!r}; correct it."
         )
     if not table.columns.is_unique:
         raise ValueError(

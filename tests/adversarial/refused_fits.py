@@ -87,7 +87,7 @@ SHORTENED = np.where((np.arange(120) < np.flatnonzero(np.diff(Y[0]))[0] - 1)[:, 
 BEHIND: Any = {"view": ml.views.LeaveOut(), "min_size": 4}
 WINDOWED = ml.FeaturePenalty((ml.views.SequenceFeatures(window=9),))
 USES: Rows = [
-    (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; leave this recording"),
+    (lambda: behind_gaps().predict(CROSSED_OUT), "each has a NaN; take Fill, or"),
     (lambda: behind_gaps().predict(np.where(X[0] > 0, X[0], INF)), "got inf"),
     (lambda: behind_gaps().boundary_margins(GAPPED), "Margins need a view that keeps all rows"),
     (lambda: behind_gaps().stream(), "a view that keeps all rows .* for a stream"),
@@ -231,6 +231,9 @@ CLUSTERER: Rows = [
             ((np.ma.array(IRIS, mask=IRIS > 7), SPECIES), "a rectangular array of real numbers"),
             ((1e200 * IRIS, SPECIES), "squared distances below 1e300"),
             ((IRIS, np.arange(150)), "one sample for each of n_folds=5, got 1 sample"),
+            ((IRIS, np.where(np.arange(150) < 4, SPECIES, -1)), "n_folds=5 parts .*, got 4 label"),
+            (([IRIS] * 2, [SPECIES, np.full(150, -1)]), "but they cover no sample of data set 1"),
+            ((np.ones((4, 4, 3)), np.eye(4)), "a list of tables or images, got one array of three"),
         ]
     ),
     (
@@ -238,8 +241,21 @@ CLUSTERER: Rows = [
         r"ClusteringMetricLearner needs .* deviations of at least 1e-300, got .*e-32\d;",
     ),
     (lambda: ml.Clusterer(CLUSTERS).fit(IRIS, SPECIES, groups=SPECIES % 2), "list of data sets"),
+    (lambda: ml.Clusterer().fit([np.ones((4, 4, 3))] * 2, [np.eye(4)] * 2), "members for images"),
+    (
+        lambda: ml.Clusterer({"one": [ml.ChangePointMetricLearner()]}).fit(IRIS, SPECIES),
+        r"clusterers with predict\(X, n_clusters\)",
+    ),
+    (
+        lambda: ml.baselines.RelevantComponents().fit(np.eye(4), [0, 1, 0, 1]),
+        "no two neighbors of the 4 .* or pass contiguous=False for a table",
+    ),
     (lambda: table().score(IRIS, SPECIES[:-1]), "for each of the 150 samples, got 149"),
     (lambda: table().score([IRIS, IRIS], [SPECIES]), "for each of the 2 data sets, got 1"),
+    *(
+        (lambda one=one: one().score(IRIS, np.full(150, -1)), "Cluster.* no sample of data set 0")
+        for one in (table, CLUSTERING(IRIS, SPECIES))
+    ),
     (
         lambda: (
             ml.Clusterer(CLUSTERS, n_folds=2, verbose=False)
@@ -338,6 +354,7 @@ OF_PATHS: Rows = [
 SUGGESTIONS: Rows = [
     (lambda: ml.suggest(X, [[-1, -1]] * 5, length=20), "suggest.*one label per sample"),
     (lambda: ml.suggest(X, [[-1] * 120], length=20), "suggest.*5 data set"),
+    (lambda: ml.suggest(X, length=20, learner=penalty()), "one penalty for all recordings, such"),
 ]
 POSITIONS = ml.FeaturePenalty((ml.views.BoundaryFeatures((5,)),))
 STREAMS: Rows = [

@@ -39,7 +39,7 @@ CHANGE_POINTS: list[tuple[Any, Any, int | None, str]] = [
     (["a"], [5], 10, "real numbers"),
     ([[3]], [5], 10, "flat"),
     ([True], [5], 10, "integer"),
-    (np.array([2**63], dtype=np.uint64), [5], None, "from 1"),
+    (np.array([2**63], dtype=np.uint64), [5], None, "of at least 1"),
     (P9, [5], 10, "9 and 10|9 samples, got 10"),
 ]
 POINTS: list[tuple[Any, Any, Any, str]] = [
@@ -101,7 +101,7 @@ INDICES: Rows = [
     (lambda: indices.covering(["a", "a"], ["a", "b"]), "from_runs"),
     *(
         (lambda bad=bad: indices.annotation_error([5], [bad], 10), "annotation_error")
-        for bad in [(5, 5, 1), (-1, 5, 1), (5, 11, 1), (5, 6)]
+        for bad in [(5, 5, 1), (-1, 5, 1), (5, 11, 1), (5, 6), (0, 9, 3, 1)]
     ),
     *(
         (lambda f=f, X=X, y=y, B=B: f(X, y, metric=B), text)

@@ -163,6 +163,18 @@ def test_labels_of_a_part_are_kept_to(name: str) -> None:
 
 
 @EACH_SEGMENTER
+def test_a_score_without_a_label_is_noted(name: str) -> None:
+    row, model = SEGMENTERS[name], fitted(name)
+    unknown = [np.full(90, -1)] * len(row.X)
+    if getattr(model, "n_segments", None) == "given":
+        with pytest.raises(ValueError, match="needs every sample of data set 0 labeled"):
+            model.score(row.X, unknown)
+        return
+    with pytest.warns(UserWarning, match="has the best score, 0, for every answer"):
+        assert model.score(row.X, unknown) == 0.0
+
+
+@EACH_SEGMENTER
 def test_chunks_of_a_stream_give_the_segments_of_all_rows(name: str, tmp_path: Path) -> None:
     """In chunks of one buffer, saved and loaded; or the learner says why it cannot."""
     row, model = SEGMENTERS[name], fitted(name)

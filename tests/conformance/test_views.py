@@ -195,7 +195,7 @@ REFUSED: Rows = [
     (partial(views.Columns(1, 4).fit, X), "Columns needs start < stop ≤ 3 columns, got 1 and 4"),
     (partial(views.Each(PCA(2)).fit, [x * 1e200 for x in X]), r"Each needs numbers up to 1e\+150"),
     (partial(views.Windows().fit_transform, [x * 1e160 for x in X]), "distances below 1e300"),
-    (partial(LeaveOut().fit, NAN), "but in recording 0 column 0 is NaN in every row; leave"),
+    (partial(LeaveOut().fit, NAN), "in recording 0 column 0 is NaN in every row; drop this col"),
     (partial(Fill().fit, NAN), "Fill needs a number in .* column 0 of recording 0 has none"),
     (partial(Fill(1).fit, LONG), "Fill needs gaps of at most longest=1 rows, got one of 2 in rec"),
     (partial(OwnScale().fit, NAN), "OwnScale needs finite numbers, got NaN at row 0"),

@@ -108,6 +108,12 @@ def test_masks_of_many_kinds(tmp_path: Path) -> None:
     known = load_images(*paths, names=["deep"], unlabeled=300)
     np.testing.assert_array_equal(np.unique(known.labels[0]), [-1, 0, 600])
     np.testing.assert_array_equal(known.labels[0] == -1, third == 1)
+    with pytest.warns(UserWarning, match="finds no pixel of unlabeled=255 in any label map"):
+        load_images(*paths, names=["deep"], unlabeled=255)
+    (tmp_path / "lossy").mkdir()
+    pictures = folders(tmp_path / "lossy", {"a.bmp": black}, {"a.jpg": (third * 90).astype("u1")})
+    with pytest.warns(UserWarning, match=r"1 label map\(s\) from JPEG, .*'a.jpg' has \d+ labels"):
+        load_images(*pictures)
 
 
 def test_names_that_could_be_mistaken(folder: Path) -> None:

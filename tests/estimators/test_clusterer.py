@@ -93,3 +93,12 @@ def test_default_members_are_for_tables() -> None:
     found = ml.Clusterer(n_folds=2, verbose=False).fit(X[::2], Y[::2])
     assert set(found.cross_fit_.families) == {"diagonal", "full", "whitened"}
     assert -found.score(X[1::2], Y[1::2]) * 75 < 0.8
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"), [([Y * 0] * 3, "put all"), ([np.arange(50)] * 3, "differ for all")]
+)
+def test_labels_that_teach_nothing_are_noted(labels, words) -> None:
+    tables = [X[i::3] for i in range(3)]
+    with pytest.warns(UserWarning, match=f"Clusterer was given labels that {words}"):
+        ml.Clusterer(METRICS, n_folds=3, verbose=False).fit(tables, [y[:50] for y in labels])

@@ -8,6 +8,7 @@ from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import labeled_stretches
 from metriclearn.problem import NO_CHANGE
+from metriclearn.views import Columns, Fill
 
 STRATEGIES = ["combined", "margin", "diversity", "random", "leftmost"]
 
@@ -101,6 +102,24 @@ def test_without_a_change_there_is_no_metric_to_ask(recordings):
         for strategy in ("random", "margin", "combined")
     ]
     assert asked[1:] == [asked[0]] * 2
+
+
+def test_the_metric_is_that_of_the_rows_of_a_view(recordings):
+    """A view of some columns asks for the same as these columns alone."""
+    known, some = partly(recordings, (0, 0, 70), (2, 30, 100)), Columns(0, 4)
+    found = [
+        suggest(X, known, length=20, n=4, learner=ChangePointMetricLearner(view=view))
+        for X, view in [
+            (recordings.sequences, some),
+            ([x[:, :4] for x in recordings.sequences], None),
+        ]
+    ]
+    assert [one[:3] for one in found[0]] == [one[:3] for one in found[1]]
+    gaps = [x.copy() for x in recordings.sequences]
+    for x in gaps:
+        x[::9, 1] = np.nan
+    by_view = suggest(gaps, known, length=20, learner=ChangePointMetricLearner(view=Fill()))
+    assert by_view[:3] == suggest(Fill().fit(gaps).transform(gaps), known, length=20)[:3]
 
 
 def test_one_recording_and_partial_partitions_are_understood(recordings):

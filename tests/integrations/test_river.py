@@ -42,6 +42,9 @@ def test_features_are_found_by_name() -> None:
 @pytest.mark.parametrize("sample", [{"b": 1.0, "a": 0.0}, {"a": 0.0, "c": 1.0}, {"a": 0.0}])
 def test_without_names_the_order_is_that_of_the_first_sample(sample) -> None:
     detector = StreamingChangePointDetector(TunedSegmenter(penalty=2.0).fit([X]))
+    for refused in ({}, {"c": 0.0}, {"b": "x", "a": 0.0}):
+        with pytest.raises(ValueError, match=r"needs (rows of 2 features, got|a number for every)"):
+            detector.learn_one(refused)
     detector.learn_one({"a": 0.0, "b": 1.0})
     with pytest.raises(ValueError, match=r"needs the features \['a', 'b'\] in this order"):
         detector.learn_one(sample)

@@ -132,6 +132,11 @@ def test_codes_can_be_held() -> None:
         (WALK, {"held": "label"}, "a list of columns"),
         (WALK[["label"]], {}, "a column of numbers"),
         (WALK, {"held": ["speed"]}, "take it out of held"),
+        (
+            WALK,
+            {"held": ["Code"]},
+            "held as names of columns, some of ['speed', 'label'], got 'Code'",
+        ),
         (WALK.assign(z=np.nan), {}, "got no number; drop this column"),
         (WALK.assign(z=np.inf), {}, "got inf"),
         (WALK.iloc[:0], {}, "no rows"),

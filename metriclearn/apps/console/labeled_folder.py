@@ -58,6 +58,11 @@ def opened(folder: Path, given: Options) -> tuple[datasets.LabeledSequences, dic
     duplicates, used = given.duplicates or page.duplicates, None
     if not recorded and (rate is None or by_page):
         used = time
+    elif not recorded and time and given.rate:
+        note(
+            f"Rows count as {1 / given.rate:.6g} s each by --rate, so the times in column {time!r} "
+            "are not used; leave --rate out to use them."
+        )
     times, found = times_of("fit", folder, used, rate, given.segments, duplicates)
     rate = rate or found
     labeled: dict[str, Any] = {"segments": given.segments, "gap": given.gap}

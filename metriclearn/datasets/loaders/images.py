@@ -82,8 +82,7 @@ def load_images(
     The label maps of ``horse.jpg`` are ``horse.png`` and files such as ``horse_anna.png`` (in any
     format), unless there is also an image ``horse_anna``. Labels are gray values, palette indices
     or colors. Use a lossless format, so that equal labels have equal values. Images become 8-bit
-    RGB: the values of 16-bit images are divided by 257, and alpha channels are dropped. If
-    ``names`` is not given, a warning is issued for label maps without an image.
+    RGB: the values of 16-bit images are divided by 257, and alpha channels are dropped.
 
     Parameters
     ----------
@@ -108,6 +107,12 @@ def load_images(
     ValueError
         If a file is damaged, two images have the same name, or an image and its labels have
         different sizes.
+
+    Warns
+    -----
+    UserWarning
+        For label maps in JPEG, if no pixel is ``unlabeled``, and, if ``names`` is not given, for
+        label maps without an image.
 
     See Also
     --------
@@ -148,6 +153,14 @@ def load_images(
             f"{str(folders[1])!r}, such as {alone[0]!r}."
         )
     maps = [[_read_labels(path, unlabeled) for path in paths[stem]] for stem in chosen]
+    read = {path: one for stem, row in zip(chosen, maps) for path, one in zip(paths[stem], row)}
+    if lossy := [path for path in read if path.suffix.lower() in (".jpg", ".jpeg")]:
+        note(
+            f"load_images reads {len(lossy)} label map(s) from JPEG, which changes values: "
+            f"{lossy[0].name!r} has {len(np.unique(read[lossy[0]]))} labels; save them as PNG."
+        )
+    if unlabeled is not None and not any(np.any(one == -1) for one in read.values()):
+        note(f"load_images finds no pixel of unlabeled={unlabeled} in any label map; correct it.")
     pixels = [_read_rgb(photos[stem]) for stem in chosen]
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
 

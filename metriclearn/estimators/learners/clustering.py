@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.learners.alternation import labeled_samples
 from metriclearn.estimators.learners.large_margin import LargeMarginLearner
 from metriclearn.estimators.learners.task import LabeledParts, Statement, Task, Training
+from metriclearn.estimators.reading.labels import refuse_sets_without_labels
 from metriclearn.estimators.scores.cluster_score import ClusterScore, MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
@@ -272,12 +273,7 @@ class Clusterings(Task):
 
     def labeled_parts(self, training: Training) -> LabeledParts:
         """Take the labeled samples of each table."""
-        counts = _counts(training)
-        if 0 in counts:
-            raise ValueError(
-                f"{self.who} needs some labels in every data set to know the number of its "
-                f"clusters, but they cover no sample of data set {counts.index(0)}; remove it."
-            )
+        refuse_sets_without_labels(self.who, _counts(training))
         return LabeledParts.of(self, training.data.arrays, training.truths, labeled_samples)
 
     def complete(self, training: Training, first: Any) -> list[Any]:

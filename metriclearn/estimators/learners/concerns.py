@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import numbers
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,22 +78,32 @@ def report(learner: Any, problem: Problem) -> None:
     )
 
 
+def note_labels(who: str, truths: Sequence[Any]) -> None:
+    """Warn if labels put all samples of every data set together, or all of them apart."""
+    if (concern := _of_labels(truths)) is not None:
+        note(f"{who} {_CONCERNS[concern]}.")
+
+
+def _of_labels(truths: Sequence[Any]) -> str | None:
+    if all(truth.n_clusters == 1 for truth in truths):
+        return "together"
+    return "apart" if all(truth.n_clusters == truth.n_samples for truth in truths) else None
+
+
 def _concern(learner: Any, task: Task, problem: Problem, ended: bool) -> str | None:
     """Choose the warning about a fit: a key of ``_CONCERNS``, or None for no warning."""
     truths, varies = problem.risk.truths, np.isfinite(learner.scale_)
-    counts = np.array(list(map(attrgetter("n_clusters"), truths)))
-    lengths = np.array(list(map(attrgetter("n_samples"), truths)))
-    if np.all(counts == 1):
-        return "together"
-    if np.all(counts == lengths) and learner.completions_ is None:
-        return "apart"
+    of_labels = _of_labels(truths)
+    if of_labels == "together" or (of_labels and learner.completions_ is None):
+        return of_labels
     # The warning about convergence covers the metric.
     if not ended:
         return None
     solution, cone, penalty = learner.solution_, problem.cone, learner.score_.penalty
     metric, learned = cone.split(solution.w)
     scaled = cone.metric.components(metric)[:, varies] / cone.unit
-    small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
+    longest = max(truth.n_samples for truth in truths)
+    small = longest * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
         fixed = not task.count_is_given and isinstance(learner.penalty, numbers.Real)

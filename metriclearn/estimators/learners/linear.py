@@ -175,9 +175,12 @@ class RelevantComponents(LearnedMetric):
         fitted, data, knowns = read_labeled(self, X, y, segments=self.contiguous, partial=True)
         truths, counts = zip(*(_chunklets(known, self.contiguous) for known in knowns))
         if all(truth.n_clusters == truth.n_samples for truth in truths):
+            runs, remedy = "", "label some"
+            if self.contiguous:
+                runs, remedy = " neighbors", "label some, or pass contiguous=False for a table"
             raise ValueError(
-                f"{who} needs two samples or more in some chunklet, but no two of the "
-                f"{sum(data.lengths)} samples are labeled as belonging together; label some."
+                f"{who} needs two samples or more in some chunklet, but no two{runs} of the "
+                f"{sum(data.lengths)} samples are labeled as belonging together; {remedy}."
             )
         data, varies = data.varying(fitted)
         total, within = covariances(data.arrays, truths)

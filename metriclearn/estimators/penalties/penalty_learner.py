@@ -21,7 +21,12 @@ from metriclearn.estimators.penalties.interval_regression import (
     target_interval,
 )
 from metriclearn.estimators.reading.data_sets import DataSets, read_new
-from metriclearn.estimators.reading.labels import read_labeled, read_labelings, read_weights
+from metriclearn.estimators.reading.labels import (
+    note_empty_score,
+    read_labeled,
+    read_labelings,
+    read_weights,
+)
 from metriclearn.estimators.scores.segmenting import PlottedSegmenter
 from metriclearn.estimators.scores.stream import Streaming
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
@@ -347,6 +352,7 @@ class PenaltyLearner(PlottedSegmenter, Streaming, ComponentParameters):
         """
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        note_empty_score(type(self).__name__, truths)
         change_points = self.predict_change_points(data.arrays)
         errors = [label_error(*pair) for pair in zip(change_points, truths)]
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]

@@ -119,12 +119,35 @@ def alike(truths: list[Any]) -> list[Any]:
     return list(map(PartialPartition.from_partition, truths))
 
 
+def _has_labels(truths: Iterable[Partition | PartialPartition]) -> bool:
+    return any(isinstance(truth, Partition) or truth.constraints for truth in truths)
+
+
+def note_empty_score(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
+    """Warn if no data set has a label, so that a score is 0 whatever was predicted."""
+    if not _has_labels(truths):
+        note(
+            f"{who} has the best score, 0, for every answer, because all labels of all data sets "
+            "are unknown (−1); pass data sets with labels."
+        )
+
+
 def refuse_unlabeled(who: str, truths: Iterable[Partition | PartialPartition]) -> None:
     """Raise a ValueError if no data set has a label."""
-    if not any(isinstance(truth, Partition) or truth.constraints for truth in truths):
+    if not _has_labels(truths):
         raise ValueError(
             f"{who} needs labels, but all labels of all data sets are unknown (−1); label some."
         )
+
+
+def refuse_sets_without_labels(who: str, n_known: Iterable[int]) -> None:
+    """Raise a ValueError if a data set has no label; ``n_known`` are their numbers of labels."""
+    for i, n in enumerate(n_known):
+        if n == 0:
+            raise ValueError(
+                f"{who} needs some labels in every data set, but they cover no sample of data set "
+                f"{i}; remove it."
+            )
 
 
 def refuse_regions(who: str, truths: Iterable[Partition | PartialPartition]) -> None:

@@ -14,7 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.clusterers.dp_means import DPMeans
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.estimators.reading.data_sets import DataSets, read_new
-from metriclearn.estimators.reading.labels import read_counts, read_labelings, read_weights
+from metriclearn.estimators.reading.labels import (
+    read_counts,
+    read_labelings,
+    read_weights,
+    refuse_sets_without_labels,
+)
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import with_clusters
 from metriclearn.problem.forms import LowRankForm, center
@@ -151,6 +156,7 @@ class MahalanobisClusterer(LearnedMetric):
         data = self.read_data(X)
         known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)
         rows = [np.flatnonzero(truth.labels >= 0) for truth in known]
+        refuse_sets_without_labels(type(self).__name__, map(len, rows))
         truths = [Partition.from_labels(truth.labels[i]) for truth, i in zip(known, rows)]
         counts = [t.n_clusters for t in truths] if self.n_clusters == "given" else None
         clusterings = self._cluster(data, counts)

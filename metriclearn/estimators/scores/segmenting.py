@@ -16,6 +16,7 @@ from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.reading.data_sets import DataSets, read_new
 from metriclearn.estimators.reading.labels import (
     list_labelings,
+    note_empty_score,
     read_counts,
     read_known,
     read_labelings,
@@ -68,6 +69,7 @@ class ScoredByLoss:
         """
         data, who, given = self.read_data(X), type(self).__name__, self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
+        note_empty_score(who, truths)
         found = self.segmented(data, [truth.n_clusters for truth in truths] if given else None)
         losses = np.array(list(map(KnownLoss(), found, truths)))
         weights = read_weights(who, sample_weight, len(losses))

@@ -273,7 +273,7 @@ class SegmenterStream(ComponentParameters):
             rows = check_features(self.segmenter, data).arrays[0]
         allow = ("empty", "missing") if missing else ("empty",)
         X = real_array(self.who, f"rows from {self.n_samples_} on", rows, None, allow=allow)
-        if X.size == 0 and X.ndim <= 2:
+        if X.ndim in (1, 2) and len(X) == 0:
             return np.zeros((0, n_features))
         if X.ndim < 2:
             X = X.reshape(-1, 1) if n_features == 1 else X.reshape(1, -1)

@@ -346,7 +346,7 @@ class PenalizedSegmentation:
         if not len(low.ends) <= n_segments <= len(high.ends):
             raise ValueError(
                 f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
-                f"to agree with the annotations, got n_clusters={n_segments}."
+                f"to agree with the annotations, got {n_segments}."
             )
         # low and high are vertices of the hull on either side of K. Each round replaces one of
         # them: by a guess, once for every high, or else by a vertex above the chord. If there is no

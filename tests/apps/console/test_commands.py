@@ -191,6 +191,9 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
     told = console(*fit, "--time", "stamp", "--ignore", "who")
     assert "4 rows per second" in told.out
     assert "constant in every data set (level)" in told.err
+    told = console(*fit, "--time", "stamp", "--ignore", "who", "--rate", 2)
+    assert "2 rows per second" in told.out
+    assert "Rows count as 0.5 s each by --rate, so the times in column 'stamp' are" in told.err
     # unlabeled rows: the first b of each file, and so its two boundaries
     for file in folder.iterdir():
         table = pd.read_csv(file)
