@@ -4,6 +4,7 @@ from .boundary import BoundaryFeatures as BoundaryFeatures
 from .chain import Chain as Chain
 from .chain import Union as Union
 from .columns import Columns as Columns
+from .convolutions import Convolutions as Convolutions
 from .details import Details as Details
 from .each import Each as Each
 from .fourier import RandomFourierFeatures as RandomFourierFeatures

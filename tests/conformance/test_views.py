@@ -31,6 +31,7 @@ LOGISTIC = LogisticRegression(C=0.1)
 # Name of a row of the table -> the view
 VIEWS: dict[str, Any] = {
     "Columns": views.Columns(1, 3),
+    "Convolutions": views.Convolutions(8, 3),
     "Details": views.Details(3),
     "Each": views.Each(PCA(2)),
     "ExpectedBoundaries": views.ExpectedBoundaries(LOGISTIC, n_folds=3),

@@ -1,6 +1,6 @@
 """What views compute, by definition; labels and answers around rows that are left out."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -63,6 +63,39 @@ def test_the_longest_details_have_an_eighth_of_a_segment() -> None:
         truth = ml.Partition.from_runs(np.repeat(range(3), m))
         view = views.Details().fit([np.zeros((3 * m, 1))], views.Labels([truth]))
         assert 2 ** (view.levels_ - 1) == longest
+
+
+@pytest.mark.parametrize(("T", "P", "window"), [(1, 1, 2), (40, 2, 9), (300, 1, 33)])
+def test_convolutions_by_their_definition(T: int, P: int, window: int) -> None:
+    X, h = np.random.default_rng(T).normal(size=(T, P)), window // 2
+    (rows,) = views.Convolutions(window, 4).fit_transform([X])
+    kernels = [np.isin(range(9), some) * 3.0 - 1 for some in combinations(range(9), 3)]
+    shares = []
+    for j, dilation in enumerate([1, 2, 4][: int(np.log2(max(window / 8, 1))) + 1]):
+        for k, kernel in enumerate(kernels):
+            column = X[:, (84 * j + k) % P]
+            places = [np.clip(t + dilation * np.arange(-4, 5), 0, T - 1) for t in range(T)]
+            responses = np.array([kernel @ column[place] for place in places])
+            rank = int((84 * j + k) * (5**0.5 - 1) / 2 % 1 * T)
+            large = responses > np.sort(responses)[rank] + 1e-9 * np.abs(X).max()
+            shares.append([large[max(t - h, 0) : t + h + 1].mean() for t in range(T)])
+    centered = np.array(shares).T - np.mean(shares, axis=1)
+    values, vectors = np.linalg.eigh(centered.T @ centered / T)
+    expected = centered @ vectors[:, :-5:-1] / (np.sqrt(values[-1]) if T > 1 else 1.0)
+    np.testing.assert_allclose(np.abs(rows), np.abs(expected), atol=1e-6)
+
+
+def test_convolutions_see_no_levels_and_no_unit() -> None:
+    rng = np.random.default_rng(0)
+    levels = np.repeat(rng.normal(size=3), 5000)[:, None]  # more rows than are read at a time
+    (rows,) = views.Convolutions(50).fit_transform([levels])
+    far = np.abs(np.arange(15000) % 5000 - 2500) < 2400  # from changes
+    assert np.ptp(rows[far], axis=0).max() < 1e-9
+    X = rng.normal(size=(9000, 2))
+    view = views.Convolutions(50).fit([X])
+    np.testing.assert_array_equal(view.transform([X])[0], view.transform([X * 2.0**40])[0])
+    (zero,) = view.transform([np.full((60, 2), 1.1)])
+    assert not zero.any()
 
 
 @pytest.mark.parametrize("T", [1, 2, 5, 40])

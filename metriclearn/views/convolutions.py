@@ -1,0 +1,157 @@
+"""Convolutions: which patterns are frequent around a row, in a recording's own components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import combinations
+from typing import Annotated, Any, Self
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.running.parameters import OneOf, Whole
+from metriclearn.running.values import check_scale
+from metriclearn.views.gaps import labels_for
+from metriclearn.views.plain import PlainView
+from metriclearn.views.windows import typical_length
+
+# The kernels of MiniRocket: of nine weights, six are −1 and three are 2. No level has a response.
+_KERNELS = np.full((84, 9), -1.0)
+for _row, _places in zip(_KERNELS, combinations(range(9), 3)):
+    _row[list(_places)] = 2.0
+_GOLDEN = (5**0.5 - 1) / 2  # its multiples, without whole parts, are spread evenly over 0 to 1
+_MOST = 7  # dilations
+_SAMPLE = 500  # rows, about, that give the quantiles
+_BLOCK = 4096  # rows at a time
+_ROUNDING = 1e-9  # responses to a level, relative to the largest value
+
+
+@dataclass(eq=False, repr=False)
+class Convolutions(PlainView):
+    """The principal components of how often convolutions are large in a window.
+
+    Every column is convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows. With P
+    columns, each kernel sees one of them. A quantile of a convolution in the recording is its
+    threshold. The share of rows above the threshold, in a window around each row, shows how
+    frequent a pattern is, and so in which rhythm a signal moves. The rows are the first principal
+    components of the shares, with the components of the recording itself, because every recording
+    may have other rhythms. They are divided by the largest standard deviation. Windows are cut
+    at the ends, where values are repeated. O(T) for each dilation.
+
+    Parameters
+    ----------
+    window : int, optional
+        Number of rows of a window; the longest kernel has about as many. By default it is a quarter
+        of the median length of a labeled segment.
+    n_components : int
+        Number of components.
+
+    Attributes
+    ----------
+    window_ : int
+
+    Raises
+    ------
+    ValueError
+        For values whose squares are too large, or, without a window, if no segment is labeled.
+
+    See Also
+    --------
+    Details : differences of means at several scales.
+
+    References
+    ----------
+    Dempster, Schmidt & Webb, MiniRocket: a very fast (almost) deterministic transform for time
+    series classification, KDD 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.views import Convolutions
+    >>> t = np.arange(200)
+    >>> signal = np.sin(np.where(t < 100, t, 2 * t))[:, None]
+    >>> rows = Convolutions(window=20, n_components=1).fit_transform([signal])[0]
+    >>> abs(rows[:80].mean() - rows[120:].mean()).round() > 1
+    True
+    """
+
+    window: Annotated[int | None, OneOf(None, Whole(2))] = None
+    n_components: Annotated[int, Whole(1, len(_KERNELS))] = 8
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """None, because components are those of the whole recording."""
+        return None
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Learn from the labels, without ``window``, how long windows are."""
+        arrays = self.begin(X)
+        if self.window is not None:
+            self.window_ = int(self.window)
+        else:
+            m = typical_length(self, labels_for(self, y, arrays).partitions)
+            self.window_ = max(3, 2 * round(m / 8) + 1)
+        return self
+
+    def rows(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute the rows of one recording, (T, n_components)."""
+        check_scale(type(self).__name__, X)
+        thresholds, starts = self._thresholds(X), range(0, len(X), self._block)
+        shares: Callable[[int], NDArray] = partial(self._shares, X, thresholds)
+        if len(starts) == 1:
+            shares = cache(shares)
+        n, T = len(thresholds), len(X)
+        mean, scatter = np.zeros(n), np.zeros((n, n))
+        for one in map(shares, starts):
+            mean, scatter = mean + one.sum(axis=0) / T, scatter + one.T @ one / T
+        covariance = scatter - np.outer(mean, mean)
+        leading = [n - self.n_components, n - 1]
+        variances, directions = scipy.linalg.eigh(covariance, subset_by_index=leading)
+        largest = np.abs(directions).argmax(axis=0)
+        directions *= np.sign(directions[largest, np.arange(self.n_components)])
+        scale = np.sqrt(variances[-1]) if variances[-1] > _ROUNDING else np.inf
+        basis = directions[:, ::-1] / scale
+        return np.concatenate([(one - mean) @ basis for one in map(shares, starts)])
+
+    @property
+    def _block(self) -> int:
+        """Rows at a time."""
+        return max(_BLOCK, self.window_)
+
+    def _responses(self, X: NDArray, at: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
+        """Convolve around some rows; yields (kernels, rows) for every dilation."""
+        (T, P), span = X.shape, np.arange(-4, 5)[:, None]
+        dilations = 2 ** np.arange(np.clip(np.log2(max(self.window_ / 8, 1)), 0, _MOST - 1) + 1)
+        for j, dilation in enumerate(dilations.astype(int)):
+            places = np.clip(at + dilation * span, 0, T - 1)
+            responses = np.empty((len(_KERNELS), len(at)))
+            for p in range(P):
+                mine = slice((p - j * len(_KERNELS)) % P, None, P)
+                responses[mine] = _KERNELS[mine] @ X[places, p]
+            yield responses
+
+    def _thresholds(self, X: NDArray) -> NDArray[np.float64]:
+        """Compute a quantile of every convolution."""
+        found = np.concatenate(
+            list(self._responses(X, np.arange(0, len(X), max(1, len(X) // _SAMPLE))))
+        )
+        ranks = (np.arange(len(found)) * _GOLDEN % 1 * found.shape[1]).astype(int)
+        quantiles = np.sort(found, axis=1)[np.arange(len(found)), ranks]
+        return quantiles + _ROUNDING * np.abs(X).max()
+
+    def _shares(self, X: NDArray, thresholds: NDArray, start: int) -> NDArray[np.float64]:
+        """Compute the shares of a block of rows, (rows, convolutions)."""
+        T, h = len(X), self.window_ // 2
+        t = np.arange(start, min(start + self._block, T))
+        first, last = np.maximum(t - h, 0), np.minimum(t + h + 1, T)
+        near = np.arange(first[0], last[-1])
+        counts, n = np.zeros((len(thresholds), len(near) + 1), dtype=np.int32), 0
+        for some in self._responses(X, near):
+            k = n + len(some)
+            np.cumsum(some > thresholds[n:k, None], axis=1, out=counts[n:k, 1:])
+            n = k
+        inside = counts[:, last - near[0]] - counts[:, first - near[0]]
+        return inside.T / (last - first)[:, None]
