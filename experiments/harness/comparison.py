@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import fingerprints, read_cases
-from experiments.harness.committed import FEW, KEY, default_losses
+from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
 from experiments.harness.procedure import (
     Case,
     Losses,
@@ -57,6 +57,7 @@ _WORDS = {
     TUNED: ", penalty tuned afterwards",
     RELATIVE: ", penalty tuned in units of each sequence's variance",
 }
+_NARROW = 3  # with at most so many columns, the default has members for signals
 Learner = TypeVar("Learner", bound=MahalanobisSegmenter)
 
 
@@ -138,14 +139,18 @@ class Comparison(Procedure):
         """Return the methods of the configuration, those that are not fitted again, too."""
         return list(filter(None, (self.config.get(self.entries) or {}).values()))
 
-    def default(self) -> dict[str, Any]:
-        """Return what the default does on small data sets, if the row "ours" is the default."""
+    def default(self, outcomes: list[Outcome]) -> dict[str, Any]:
+        """Return what the default does on small data sets, if the row "ours" is the default.
+
+        Those that concern only experiments of another kind are left out.
+        """
         mine = [one.estimator for one in self._entries() if one.name == OURS]
         plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
         if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
             return {}
-        found = default_losses()
-        return {KEY: {n: loss for n, loss in found.items() if self.few_labels or n != FEW}}
+        narrow = any(one.case.train.sequences[0].shape[1] <= _NARROW for one in outcomes)
+        others = [FEW] * (not self.few_labels) + [SIGNAL] * (not narrow)
+        return {KEY: {n: loss for n, loss in default_losses().items() if n not in others}}
 
     def option_words(self, option: Any, column: str) -> str:
         return _WORDS.get(option, "") if column == "estimated" else ""
@@ -180,7 +185,7 @@ class Comparison(Procedure):
             **learned_metrics({mine.name: mine.models["estimated"]}),
         )
         protocol = page("comparison.protocol.j2", **facts).strip()
-        return Story(protocol, artifacts, told, self.default())
+        return Story(protocol, artifacts, told, self.default(outcomes))
 
 
 def encoder_of(model: Any) -> Any:

@@ -170,7 +170,7 @@ class League(Comparison):
         text = "\n\n".join("\n".join(lines) for lines in pairs)
         (folder / "paired.md").write_text(f"{text}\n", encoding="utf-8")
         shown = Artifacts(notes=[" ".join(notes)] if notes else [])
-        facts = {"sequences": len(names)} | self.default()
+        facts = {"sequences": len(names)} | self.default(outcomes)
         return Story(protocol, shown, numbers, facts)
 
     @property

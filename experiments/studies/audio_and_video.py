@@ -129,7 +129,9 @@ class AudioAndVideo(Comparison):
             protocols.setdefault(part.protocol, []).append(name)
         texts = [f"{', '.join(names)}: {text}" for text, names in protocols.items()]
         artifacts = Artifacts(strips=strips, notes=notes, **by_method)
-        return Story(" ".join(texts), artifacts, tables_and_rows(self, outcomes), self.default())
+        return Story(
+            " ".join(texts), artifacts, tables_and_rows(self, outcomes), self.default(outcomes)
+        )
 
 
 def folder_cases(
