@@ -26,6 +26,7 @@ _GOLDEN = (5**0.5 - 1) / 2  # its multiples, without whole parts, are spread eve
 _MOST = 7  # dilations
 _SAMPLE = 500  # rows, about, that give the quantiles
 _BLOCK = 4096  # rows at a time
+_ENOUGH = 8192  # rows, at most, that give the components
 _ROUNDING = 1e-9  # responses to a level, relative to the largest value
 
 
@@ -39,7 +40,8 @@ class Convolutions(PlainView):
     frequent a pattern is, and so in which rhythm a signal moves. The rows are the first principal
     components of the shares, with the components of the recording itself, because every recording
     may have other rhythms. They are divided by the largest standard deviation. Windows are cut
-    at the ends, where values are repeated. O(T) for each dilation.
+    at the ends, where values are repeated. In long recordings, rows at equal distances give the
+    quantiles (500) and the components (8,192). O(T) for each dilation.
 
     Parameters
     ----------
@@ -103,10 +105,11 @@ class Convolutions(PlainView):
         shares: Callable[[int], NDArray] = partial(self._shares, X, thresholds)
         if len(starts) == 1:
             shares = cache(shares)
-        n, T = len(thresholds), len(X)
-        mean, scatter = np.zeros(n), np.zeros((n, n))
-        for one in map(shares, starts):
-            mean, scatter = mean + one.sum(axis=0) / T, scatter + one.T @ one / T
+        n, step = len(thresholds), -(-len(X) // _ENOUGH)
+        mean, scatter, rows = np.zeros(n), np.zeros((n, n)), len(range(0, len(X), step))
+        for start in starts:
+            some = shares(start)[-start % step :: step]
+            mean, scatter = mean + some.sum(axis=0) / rows, scatter + some.T @ some / rows
         covariance = scatter - np.outer(mean, mean)
         leading = [n - self.n_components, n - 1]
         variances, directions = scipy.linalg.eigh(covariance, subset_by_index=leading)
