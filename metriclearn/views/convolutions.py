@@ -34,20 +34,20 @@ _ROUNDING = 1e-9  # responses to a level, relative to the largest value
 class Convolutions(PlainView):
     """The principal components of how often convolutions are large in a window.
 
-    Every column is convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows. With P
-    columns, each kernel sees one of them. A quantile of a convolution in the recording is its
-    threshold. The share of rows above the threshold, in a window around each row, shows how
-    frequent a pattern is, and so in which rhythm a signal moves. The rows are the first principal
-    components of the shares, with the components of the recording itself, because every recording
-    may have other rhythms. They are divided by the largest standard deviation. Windows are cut
-    at the ends, where values are repeated. In long recordings, rows at equal distances give the
-    quantiles (500) and the components (8,192). O(T) for each dilation.
+    Every column is convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows until
+    they are as long as a window, or by 64. With P columns, each kernel sees one of them. A quantile
+    of a convolution in the recording is its threshold. The share of rows above the threshold, in a
+    window around each row, shows how frequent a pattern is, and so in which rhythm a signal moves.
+    The rows are the first principal components of the shares, with the components of the recording
+    itself, because every recording may have other rhythms. They are divided by the largest standard
+    deviation. Windows are cut at the ends, where values are repeated. In long recordings, rows at
+    equal distances give the quantiles (500) and the components (8,192). O(T) for each dilation.
 
     Parameters
     ----------
     window : int, optional
-        Number of rows of a window; the longest kernel has about as many. By default it is a quarter
-        of the median length of a labeled segment.
+        Number of rows of a window, rounded up to an odd one. By default it is about a quarter of
+        the median length of a labeled segment.
     n_components : int
         Number of components.
 
@@ -127,8 +127,9 @@ class Convolutions(PlainView):
     def _responses(self, X: NDArray, at: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """Convolve around some rows; yields (kernels, rows) for every dilation."""
         (T, P), span = X.shape, np.arange(-4, 5)[:, None]
-        dilations = 2 ** np.arange(np.clip(np.log2(max(self.window_ / 8, 1)), 0, _MOST - 1) + 1)
-        for j, dilation in enumerate(dilations.astype(int)):
+        longest = int(np.ceil(np.log2(max(self.window_ / 8, 1))))
+        for j in range(min(longest + 1, _MOST)):
+            dilation = 2**j
             places = np.clip(at + dilation * span, 0, T - 1)
             responses = np.empty((len(_KERNELS), len(at)))
             for p in range(P):

@@ -65,13 +65,16 @@ def test_the_longest_details_have_an_eighth_of_a_segment() -> None:
         assert 2 ** (view.levels_ - 1) == longest
 
 
-@pytest.mark.parametrize(("T", "P", "window"), [(1, 1, 2), (40, 2, 9), (300, 1, 33)])
-def test_convolutions_by_their_definition(T: int, P: int, window: int) -> None:
+@pytest.mark.parametrize(
+    ("T", "P", "window", "dilations"),
+    [(1, 1, 2, [1]), (40, 3, 8, [1]), (40, 2, 9, [1, 2]), (300, 1, 33, [1, 2, 4, 8])],
+)
+def test_convolutions_by_their_definition(T, P, window, dilations) -> None:
     X, h = np.random.default_rng(T).normal(size=(T, P)), window // 2
     (rows,) = views.Convolutions(window, 4).fit_transform([X])
     kernels = [np.isin(range(9), some) * 3.0 - 1 for some in combinations(range(9), 3)]
     shares = []
-    for j, dilation in enumerate([1, 2, 4][: int(np.log2(max(window / 8, 1))) + 1]):
+    for j, dilation in enumerate(dilations):
         for k, kernel in enumerate(kernels):
             column = X[:, (84 * j + k) % P]
             places = [np.clip(t + dilation * np.arange(-4, 5), 0, T - 1) for t in range(T)]
