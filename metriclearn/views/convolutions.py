@@ -149,13 +149,15 @@ class Convolutions(PlainView):
     def _shares(self, X: NDArray, thresholds: NDArray, start: int) -> NDArray[np.float64]:
         """Compute the shares of a block of rows, (rows, convolutions)."""
         T, h = len(X), self.window_ // 2
-        t = np.arange(start, min(start + self._block, T))
-        first, last = np.maximum(t - h, 0), np.minimum(t + h + 1, T)
-        near = np.arange(first[0], last[-1])
-        counts, n = np.zeros((len(thresholds), len(near) + 1), dtype=np.int32), 0
-        for some in self._responses(X, near):
-            k = n + len(some)
-            np.cumsum(some > thresholds[n:k, None], axis=1, out=counts[n:k, 1:])
-            n = k
-        inside = counts[:, last - near[0]] - counts[:, first - near[0]]
-        return inside.T / (last - first)[:, None]
+        stop = min(start + self._block, T)
+        first, last = max(start - h, 0), min(stop + h, T)
+        left, inner = first - (start - h), last - first
+        counts = np.zeros((len(thresholds), stop - start + 2 * h + 1), dtype=np.int32)
+        for j, some in enumerate(self._responses(X, np.arange(first, last))):
+            mine = slice(j * len(some), (j + 1) * len(some))
+            large = some > thresholds[mine, None]
+            np.cumsum(large, axis=1, out=counts[mine, left + 1 : left + 1 + inner])
+        counts[:, left + 1 + inner :] = counts[:, left + inner, None]
+        t = np.arange(start, stop)
+        sizes = np.minimum(t + h + 1, T) - np.maximum(t - h, 0)
+        return (counts[:, 2 * h + 1 :] - counts[:, : -2 * h - 1]).T / sizes[:, None]
