@@ -33,19 +33,21 @@ _ROUNDING = 1e-9  # responses to a level, relative to the largest value
 class Convolutions(PlainView):
     """The principal components of how often convolutions are large in a window.
 
-    Every column is convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows. With P
-    columns, each kernel sees one of them. A quantile of a convolution in the recording is its
+    The columns are convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows. With
+    P > 1 columns, each kernel sees one of them. A quantile of a convolution in the recording is its
     threshold. The share of rows above the threshold, in a window around each row, shows how
     frequent a pattern is, and so in which rhythm a signal moves. The rows are the first principal
     components of the shares, with the components of the recording itself, because every recording
-    may have other rhythms. They are divided by the largest standard deviation. Windows are cut
-    at the ends, where values are repeated. O(T) for each dilation.
+    may have other rhythms. They are divided by the largest standard deviation. At the ends, windows
+    have fewer rows, and kernels read copies of the first or the last row. O(TP + TD²) for D ≤ 7
+    dilations.
 
     Parameters
     ----------
     window : int, optional
-        Number of rows of a window; the longest kernel has about as many. By default it is a quarter
-        of the median length of a labeled segment.
+        Number of rows of a window; one more if it is even. The longest kernel has more than half as
+        many rows, but at least 9 and at most 513. By default ``window`` is about a quarter of the
+        median length of a labeled segment.
     n_components : int
         Number of components.
 
@@ -124,9 +126,9 @@ class Convolutions(PlainView):
     def _responses(self, X: NDArray, at: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
         """Convolve around some rows; yields (kernels, rows) for every dilation."""
         (T, P), span = X.shape, np.arange(-4, 5)[:, None]
-        dilations = 2 ** np.arange(np.clip(np.log2(max(self.window_ / 8, 1)), 0, _MOST - 1) + 1)
-        for j, dilation in enumerate(dilations.astype(int)):
-            places = np.clip(at + dilation * span, 0, T - 1)
+        most = int(np.clip(np.log2(max(self.window_ / 8, 1)), 0, _MOST - 1))
+        for j in range(most + 1):
+            places = np.clip(at + 2**j * span, 0, T - 1)
             responses = np.empty((len(_KERNELS), len(at)))
             for p in range(P):
                 mine = slice((p - j * len(_KERNELS)) % P, None, P)
