@@ -189,6 +189,13 @@ def test_a_column_that_is_constant_within_few_labels_does_not_outweigh_all_other
     assert variances[0] == pytest.approx(40, rel=1e-2)  # as many as there are labeled rows
 
 
+def test_whitening_needs_a_weight_where_segments_are_known() -> None:
+    X = [one[:120] for one in DATA.sequences[:2]]
+    labels = [ml.Partition.from_runs(DATA.labels[0][:120]), ml.PartialPartition(120)]
+    with pytest.raises(ValueError, match="Whiten needs stretches whose segments are known"):
+        views.Whiten().fit(X, views.Labels(labels, weights=np.array([0.0, 1.0])))
+
+
 def test_whitening_is_that_of_relevant_components() -> None:
     components = RelevantComponents(shrinkage=0.05).fit(DATA.sequences, DATA.labels).components_
     matrix = views.Whiten(0.05).fit(DATA.sequences, LABELS).matrix_
