@@ -122,8 +122,9 @@ def test_columns_that_are_no_features(tmp_path: Path) -> None:
         (tmp_path / name / "segments.csv").write_text("recording,start,end,label\na,0,2,p\n")
     with pytest.warns(UserWarning, match=r"but holds numbers, \['0.5', '-1.25'\]; if it is a row"):
         load_tables(tmp_path / "nameless", 1.0)
-    load_tables(tmp_path / "numbered", 1.0)
-    load_tables(tmp_path / "waves", 1.0)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        for name in ("numbered", "waves"):
+            load_tables(tmp_path / name, 1.0)
 
 
 def test_times_are_no_features_and_values_may_be_missing(tmp_path: Path) -> None:
