@@ -26,21 +26,21 @@ _GOLDEN = (5**0.5 - 1) / 2  # its multiples, without whole parts, are spread eve
 _MOST = 7  # dilations
 _SAMPLE = 500  # rows, about, that give the quantiles
 _BLOCK = 4096  # rows at a time
-_ROUNDING = 1e-9  # responses to a level, relative to the largest value
+_ROUNDING = 1e-9  # responses to a level, relative to the largest value of a column
 
 
 @dataclass(eq=False, repr=False)
 class Convolutions(PlainView):
     """The principal components of how often convolutions are large in a window.
 
-    The columns are convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows. With
-    P > 1 columns, each kernel sees one of them. A quantile of a convolution in the recording is its
-    threshold. The share of rows above the threshold, in a window around each row, shows how
-    frequent a pattern is, and so in which rhythm a signal moves. The rows are the first principal
-    components of the shares, with the components of the recording itself, because every recording
-    may have other rhythms. They are divided by the largest standard deviation. At the ends, windows
-    have fewer rows, and kernels read copies of the first or the last row. O(TP + TD²) for D ≤ 7
-    dilations.
+    The columns are convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows. Each of
+    these kernels sees one column, in turn; if there are fewer kernels than columns, the last ones
+    are not seen. A quantile of a convolution in the recording is its threshold. The share of rows
+    above the threshold, in a window around each row, shows how frequent a pattern is, and so in
+    which rhythm a signal moves. The rows are the first principal components of the shares, with the
+    components of the recording itself, because every recording may have other rhythms. They are
+    divided by the largest standard deviation. At the ends, windows have fewer rows, and kernels
+    read copies of the first or the last row. O(TP + TD²) for D ≤ 7 dilations.
 
     Parameters
     ----------
@@ -142,7 +142,8 @@ class Convolutions(PlainView):
         )
         ranks = (np.arange(len(found)) * _GOLDEN % 1 * found.shape[1]).astype(int)
         quantiles = np.sort(found, axis=1)[np.arange(len(found)), ranks]
-        return quantiles + _ROUNDING * np.abs(X).max()
+        largest = np.abs(X).max(axis=0)
+        return quantiles + _ROUNDING * largest[np.arange(len(found)) % len(largest)]
 
     def _shares(self, X: NDArray, thresholds: NDArray, start: int) -> NDArray[np.float64]:
         """Compute the shares of a block of rows, (rows, convolutions)."""
