@@ -81,8 +81,9 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
         is_new = run.keys().isdisjoint(units_of(before))
         merged["sequences"] = before["sequences"] + (results["sequences"] if is_new else 0)
     if others or OURS not in fitted:  # our rows are as old as before
-        merged.pop(KEY, None)
-        merged |= {KEY: before[KEY]} if KEY in before else {}
+        now = merged.pop(KEY, {})
+        new = now if OURS in fitted else {}  # kinds of data that the earlier run did not have
+        merged |= {KEY: new | before[KEY]} if KEY in before else {}
     return merged
 
 

@@ -135,6 +135,12 @@ def _note_rising(folder: Path, names: Sequence[Any], sequences: Sequence[NDArray
         )
 
 
+def _are_names(values: NDArray[np.float64]) -> bool:
+    """Tell whether numbers rise, or fall as wavenumbers do. Few numbers may fall by chance."""
+    steps = np.diff(values)
+    return bool(np.all(steps > 0) or (len(values) >= 5 and np.all(steps < 0)))
+
+
 def feature_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> list[Any]:
     """Return the columns of the first table, which all tables need, in any order, without times.
 
@@ -146,11 +152,11 @@ def feature_columns(files: Sequence[Path], tables: Sequence[pd.DataFrame]) -> li
     Warns
     -----
     UserWarning
-        If the names are numbers that do not rise, so that they may be a row.
+        If the names are numbers that neither rise nor fall, so that they may be a row.
     """
     names = list(tables[0].columns)
     values = [cell_number(str(name)) for name in names]
-    if None not in values and not np.all(np.diff(np.array(values, dtype=np.float64)) > 0):
+    if None not in values and not _are_names(np.array(values, dtype=np.float64)):
         note(
             f"The first line of {os.fspath(files[0])!r} is read as names of columns, but holds "
             f"numbers, {names[:4]}; if it is a row, write the names above it."

@@ -45,7 +45,10 @@ _FAMILIES = {
 
 def _clusters(model: Any) -> bool:
     fit, predict = (getattr(model, name, None) for name in ("fit", "predict"))
-    return callable(fit) and callable(predict) and "n_clusters" in signature(predict).parameters
+    if not (callable(fit) and callable(predict)):
+        return False
+    taken = signature(predict).parameters.values()
+    return any(one.name == "n_clusters" or one.kind is one.VAR_KEYWORD for one in taken)
 
 
 _MEMBERS = Needs(
@@ -198,7 +201,8 @@ class Clusterer(ComponentParameters):
         with runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
         truths = [_cluster_codes(one) for _, labels in tests for one in labels]
-        note_labels(type(self).__name__, [Partition.from_labels(one[one >= 0]) for one in truths])
+        whole = truths if given.groups is not None else [_cluster_codes(given.y)]
+        note_labels(type(self).__name__, [Partition.from_labels(one[one >= 0]) for one in whole])
         sizes = [len(labels) for _, labels in tests]
         left_out = np.split(np.arange(len(truths)), np.cumsum(sizes)[:-1])
         answers: list[dict[int, Partition]] = [{} for _ in models]

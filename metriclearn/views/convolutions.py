@@ -27,27 +27,29 @@ _MOST = 7  # dilations
 _SAMPLE = 500  # rows, about, that give the quantiles
 _BLOCK = 4096  # rows at a time
 _ENOUGH = 8192  # rows, at most, that give the components
-_ROUNDING = 1e-9  # responses to a level, relative to the largest value
+_ROUNDING = 1e-9  # responses to a level, relative to the largest value of a column
 
 
 @dataclass(eq=False, repr=False)
 class Convolutions(PlainView):
     """The principal components of how often convolutions are large in a window.
 
-    Every column is convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows until
-    they are as long as a window, or by 64. With P columns, each kernel sees one of them. A quantile
-    of a convolution in the recording is its threshold. The share of rows above the threshold, in a
-    window around each row, shows how frequent a pattern is, and so in which rhythm a signal moves.
-    The rows are the first principal components of the shares, with the components of the recording
-    itself, because every recording may have other rhythms. They are divided by the largest standard
-    deviation. Windows are cut at the ends, where values are repeated. In long recordings, rows at
-    equal distances give the quantiles (500) and the components (8,192). O(T) for each dilation.
+    The columns are convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows until
+    they are as long as a window, or by 64. Each of these kernels sees one column, in turn; if there
+    are fewer kernels than columns, the last ones are not seen. A quantile of a convolution in the
+    recording is its threshold. The share of rows above the threshold, in a window around each row,
+    shows how frequent a pattern is, and so in which rhythm a signal moves. The rows are the first
+    principal components of the shares, with the components of the recording itself, because every
+    recording may have other rhythms. They are divided by the largest standard deviation. At the
+    ends, windows have fewer rows, and kernels read copies of the first or the last row. In long
+    recordings, rows at equal distances give the quantiles (500) and the components (8,192). O(T)
+    for each dilation.
 
     Parameters
     ----------
     window : int, optional
-        Number of rows of a window, rounded up to an odd one. By default it is about a quarter of
-        the median length of a labeled segment.
+        Number of rows of a window; one more if it is even. By default it is about a quarter of the
+        median length of a labeled segment.
     n_components : int
         Number of components.
 
@@ -76,7 +78,7 @@ class Convolutions(PlainView):
     >>> t = np.arange(200)
     >>> signal = np.sin(np.where(t < 100, t, 2 * t))[:, None]
     >>> rows = Convolutions(window=20, n_components=1).fit_transform([signal])[0]
-    >>> abs(rows[:80].mean() - rows[120:].mean()).round() > 1
+    >>> bool(abs(rows[:80].mean() - rows[120:].mean()) > 1)
     True
     """
 
@@ -144,7 +146,8 @@ class Convolutions(PlainView):
         )
         ranks = (np.arange(len(found)) * _GOLDEN % 1 * found.shape[1]).astype(int)
         quantiles = np.sort(found, axis=1)[np.arange(len(found)), ranks]
-        return quantiles + _ROUNDING * np.abs(X).max()
+        largest = np.abs(X).max(axis=0)
+        return quantiles + _ROUNDING * largest[np.arange(len(found)) % len(largest)]
 
     def _shares(self, X: NDArray, thresholds: NDArray, start: int) -> NDArray[np.float64]:
         """Compute the shares of a block of rows, (rows, convolutions)."""

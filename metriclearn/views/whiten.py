@@ -122,9 +122,10 @@ class Whiten(LinearView):
     def learned(self, arrays: list[NDArray], labels: Labels) -> NDArray[np.float64]:
         """Compute the whitening matrix."""
         weights = np.ones(len(arrays)) if labels.weights is None else labels.weights
-        total = _pooled([center(array) for array in arrays], weights)
         rows, of_rows = [], []
         for array, truth, weight in zip(arrays, labels.partitions, weights):
+            if weight == 0:
+                continue
             known: list[tuple[int, Any]] = [(0, truth)]
             if not isinstance(truth, Partition):
                 known = [(s, Partition(ends=ends - s)) for s, ends in truth.pieces.stretches]
@@ -137,10 +138,10 @@ class Whiten(LinearView):
                 "Whiten needs stretches whose segments are known, got only regions; label some "
                 "stretches, or take another view."
             )
+        total = _pooled([center(array) for array in arrays], weights)
         within = _pooled(rows, np.array(of_rows))
         S = within + self.between * (total - within)
-        least = 1 / sum(len(Z) for Z, weight in zip(rows, of_rows) if weight)
-        return whitening(total, S, self.shrinkage, self.n_components, least)
+        return whitening(total, S, self.shrinkage, self.n_components, 1 / sum(map(len, rows)))
 
 
 @dataclass(eq=False, repr=False)

@@ -114,13 +114,17 @@ def test_columns_that_are_no_features(tmp_path: Path) -> None:
     remedy = r"increase in every .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"
     with pytest.warns(UserWarning, match=remedy):
         load_files(tmp_path / "index")
-    for name, names in (("nameless", "0.5,-1.25"), ("numbered", "0,1")):
+    tables = {"nameless": "0.5,-1.25", "numbered": "0,1", "waves": "4000,3998,3996,3994,3992"}
+    for name, names in tables.items():
+        n = len(names.split(","))
         (tmp_path / name).mkdir()
-        (tmp_path / name / "a.csv").write_text(f"{names}\n1,2\n0.5,0\n")
+        (tmp_path / name / "a.csv").write_text(f"{names}\n1{',2' * (n - 1)}\n.5{',0' * (n - 1)}\n")
         (tmp_path / name / "segments.csv").write_text("recording,start,end,label\na,0,2,p\n")
     with pytest.warns(UserWarning, match=r"but holds numbers, \['0.5', '-1.25'\]; if it is a row"):
         load_tables(tmp_path / "nameless", 1.0)
-    load_tables(tmp_path / "numbered", 1.0)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        for name in ("numbered", "waves"):
+            load_tables(tmp_path / name, 1.0)
 
 
 def test_times_are_no_features_and_values_may_be_missing(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Clusterer: tables, several data sets and images."""
 
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
 
 import metriclearn as ml
@@ -102,3 +104,24 @@ def test_labels_that_teach_nothing_are_noted(labels, words) -> None:
     tables = [X[i::3] for i in range(3)]
     with pytest.warns(UserWarning, match=f"Clusterer was given labels that {words}"):
         ml.Clusterer(METRICS, n_folds=3, verbose=False).fit(tables, [y[:50] for y in labels])
+
+
+def test_small_parts_of_a_table_are_no_concern() -> None:
+    """Every part of the table has one row of each kind; the table has several."""
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        ml.Clusterer(METRICS, n_folds=5, verbose=False).fit(X[::10], Y[::10])
+
+
+class _Options(BaseEstimator):
+    """A clusterer that takes its numbers of clusters as any option."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def predict(self, X, **options):
+        return [np.arange(len(x)) % k for x, k in zip(X, options["n_clusters"])]
+
+
+def test_members_may_take_any_option() -> None:
+    found = ml.Clusterer({"own": [_Options()]}, n_folds=3, verbose=False).fit(X, Y).predict(X, 3)
+    assert len(np.unique(found)) == 3

@@ -80,7 +80,7 @@ def test_convolutions_by_their_definition(T, P, window, dilations) -> None:
             places = [np.clip(t + dilation * np.arange(-4, 5), 0, T - 1) for t in range(T)]
             responses = np.array([kernel @ column[place] for place in places])
             rank = int((84 * j + k) * (5**0.5 - 1) / 2 % 1 * T)
-            large = responses > np.sort(responses)[rank] + 1e-9 * np.abs(X).max()
+            large = responses > np.sort(responses)[rank] + 1e-9 * np.abs(column).max()
             shares.append([large[max(t - h, 0) : t + h + 1].mean() for t in range(T)])
     centered = np.array(shares).T - np.mean(shares, axis=1)
     values, vectors = np.linalg.eigh(centered.T @ centered / T)
@@ -96,7 +96,8 @@ def test_convolutions_see_no_levels_and_no_unit() -> None:
     assert np.ptp(rows[far], axis=0).max() < 1e-9
     X = rng.normal(size=(9000, 2))
     view = views.Convolutions(50).fit([X])
-    np.testing.assert_array_equal(view.transform([X])[0], view.transform([X * 2.0**40])[0])
+    for unit in (2.0**40, [1.0, 2.0**40]):
+        np.testing.assert_array_equal(view.transform([X])[0], view.transform([X * unit])[0])
     (zero,) = view.transform([np.full((60, 2), 1.1)])
     assert not zero.any()
 
@@ -190,6 +191,13 @@ def test_a_column_that_is_constant_within_few_labels_does_not_outweigh_all_other
     view = views.Whiten(0.0).fit(X, views.Labels([ml.PartialPartition(120, y[0])]))
     variances = np.diag(view.matrix_ @ np.cov(X[0].T, bias=True) @ view.matrix_.T)
     assert variances[0] == pytest.approx(40, rel=1e-2)  # as many as there are labeled rows
+
+
+def test_whitening_needs_a_weight_where_segments_are_known() -> None:
+    X = [one[:120] for one in DATA.sequences[:2]]
+    labels = [ml.Partition.from_runs(DATA.labels[0][:120]), ml.PartialPartition(120)]
+    with pytest.raises(ValueError, match="Whiten needs stretches whose segments are known"):
+        views.Whiten().fit(X, views.Labels(labels, weights=np.array([0.0, 1.0])))
 
 
 def test_whitening_is_that_of_relevant_components() -> None:

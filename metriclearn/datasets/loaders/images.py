@@ -160,7 +160,10 @@ def load_images(
             f"{lossy[0].name!r} has {len(np.unique(read[lossy[0]]))} labels; save them as PNG."
         )
     if unlabeled is not None and not any(np.any(one == -1) for one in read.values()):
-        note(f"load_images finds no pixel of unlabeled={unlabeled} in any label map; correct it.")
+        note(
+            f"load_images finds no pixel of unlabeled={unlabeled} in any label map; correct it "
+            "unless all pixels have labels."
+        )
     pixels = [_read_rgb(photos[stem]) for stem in chosen]
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
 

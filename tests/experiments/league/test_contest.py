@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.command_line import CONFIGS, configuration
-from experiments.harness.committed import KEY, renewed
+from experiments.harness.committed import KEY, renewed, with_kept
 from experiments.harness.results import read_results
 from experiments.league.contest import League, set_cases
 from experiments.league.contestants import (
@@ -383,6 +383,17 @@ def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:
     wide = result(("a", "old", ["1"]), columns=("1", "2"))  # a new row may lack a column
     assert renewed(wide, new, ["old"])["tables"][0]["columns"].keys() == {"1", "2"}
     assert renewed(wide, new, [])["tables"][0]["columns"].keys() == {"1"}
+
+
+@pytest.mark.parametrize(("row", "new"), [("ours", {"another kind": 1.0}), ("euclidean", {})])
+def test_some_tables_tell_the_default_for_new_kinds_of_data(row: str, new: dict) -> None:
+    """Those of the committed results are as old as their other tables."""
+    before = read_results(Path(CONFIGS).parent / "docs/results/raw_tables.json")
+    bees = [one for one in before["rows"] if one["table"] == "bees"]
+    tables = [one for one in before["tables"] if one["name"] == "bees"]
+    results = {**before, "rows": bees, "tables": tables, KEY: {"names": 99.0, "another kind": 1.0}}
+    config = configuration("experiment=raw_tables", "only=bees", f"refit={row}")
+    assert with_kept(config, "methods", results)[KEY] == {**before[KEY], **new}
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
