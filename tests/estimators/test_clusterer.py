@@ -109,7 +109,8 @@ def test_labels_that_teach_nothing_are_noted(labels, words) -> None:
 def test_small_parts_of_a_table_are_no_concern() -> None:
     """Every part of the table has one row of each kind; the table has several."""
     with warnings.catch_warnings(action="error", category=UserWarning):
-        ml.Clusterer(METRICS, n_folds=5, verbose=False).fit(X[::10], Y[::10])
+        model = ml.Clusterer(METRICS, n_folds=5, verbose=False).fit(X[::10], Y[::10])
+    assert len(np.unique(model.predict(X, 3))) == 3
 
 
 class _Options(BaseEstimator):

@@ -90,7 +90,8 @@ def default_members(
     ['windows, own scale, diagonal', 'windows, own scale, whitened']
     """
 
-    plain = {"diagonal": _DIAGONAL, "whitened": _WHITENED}
+    diagonal = {"diagonal": _DIAGONAL}
+    plain = {**diagonal, "whitened": _WHITENED}
     smoothed = {"Viterbi": Viterbi(None, classes=classes, penalty=None), **plain}
 
     def heads(
@@ -104,34 +105,29 @@ def default_members(
     def in_own_scale(*views: Any) -> Any:
         return Chain([OwnScale(window), *views])
 
-    members = {**heads("scaled", None, 1.0)}
+    trees, linear = (Posteriors(one, context=0, n_folds=1, every=None) for one in (_TREES, _LINEAR))
+    members = heads("scaled", None, 1.0)
     if not alone:
         sides = Windows(sides=True)
         boundaries = ExpectedBoundaries(_TREES, n_folds=1, every=None)
         for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
-            key = f"expected boundaries, {scale}, diagonal"
-            members[key] = [Member(key, _DIAGONAL, view, 3.0, None, 4.0)]
+            members |= heads(f"expected boundaries, {scale}", view, 3.0, 4.0, diagonal)
         if classes is not None:
-            trees, linear = (
-                Posteriors(one, context=0, n_folds=1, every=None) for one in (_TREES, _LINEAR)
-            )
             members |= heads("trees, scaled", Chain([sides, trees]), 2.0, 3.0, smoothed)
             members |= heads("trees, own scale", in_own_scale(sides, trees), 2.0, 4.0, smoothed)
             members |= heads("logistic, scaled", Chain([sides, linear]), 2.0, 2.0, smoothed)
     elif classes is not None:
-        view = Posteriors(_TREES, context=0, n_folds=1, every=None)
-        members |= heads("trees, scaled", view, 2.0, 3.0, smoothed)
+        members |= heads("trees, scaled", trees, 2.0, 3.0, smoothed)
     members |= heads("own scale", OwnScale(window), 1.0)
     if not alone and n_features <= _FEW:
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
         if n_features <= _SIGNALS:
             members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
             if window is None:
-                rhythm = Convolutions(), OwnScale()
-                only = {"diagonal": _DIAGONAL}
-                view = in_own_scale(*rhythm, ExpectedBoundaries(_TREES, n_folds=1, every=None))
-                members |= heads("convolutions", in_own_scale(*rhythm, Windows()), 3.0, 1.0, only)
-                members |= heads("expected boundaries, convolutions", view, 4.0, 1.0, only)
+                parts = {"convolutions": Windows(), "expected boundaries, convolutions": boundaries}
+                for name, last in parts.items():
+                    view = in_own_scale(Convolutions(), OwnScale(), last)
+                    members |= heads(name, view, 3.0, 1.0, diagonal)
     if before is None:
         return members
     return {
