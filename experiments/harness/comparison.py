@@ -49,6 +49,7 @@ from experiments.harness.scoring import (
 from metriclearn import Partition, Segmenter, save
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
+from metriclearn.estimators.selection.families import SIGNALS
 from metriclearn.plots.canvas import number
 
 LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
@@ -57,7 +58,6 @@ _WORDS = {
     TUNED: ", penalty tuned afterwards",
     RELATIVE: ", penalty tuned in units of each sequence's variance",
 }
-_NARROW = 3  # with at most so many columns, the default has members for signals
 Learner = TypeVar("Learner", bound=MahalanobisSegmenter)
 
 
@@ -148,7 +148,7 @@ class Comparison(Procedure):
         plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
         if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
             return {}
-        narrow = any(one.case.train.sequences[0].shape[1] <= _NARROW for one in outcomes)
+        narrow = any(one.case.train.sequences[0].shape[1] <= SIGNALS for one in outcomes)
         others = [FEW] * (not self.few_labels) + [SIGNAL] * (not narrow)
         return {KEY: {n: loss for n, loss in default_losses().items() if n not in others}}
 

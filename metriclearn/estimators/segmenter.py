@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -30,6 +29,7 @@ from metriclearn.estimators.reading.given import (
     read_given,
 )
 from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
+from metriclearn.estimators.reading.rates import note_other_rate
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
 from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import CrossFit
@@ -69,7 +69,6 @@ from metriclearn.running.parameters import (
     Whole,
     check_parameters,
 )
-from metriclearn.running.times import index_times, read_times
 from metriclearn.views.columns import note_constant
 from metriclearn.views.plain import leaves_out, says
 from metriclearn.views.windows import typical_length
@@ -344,7 +343,8 @@ class Segmenter(AgreementSegmenter):
         who = type(self).__name__
         missing = self.view is None or says(self.view, "missing")
         X = read_files(who, X, self.extractor)
-        self._note_rate(X)
+        if (self.rate, self.segment_length, self.tolerance) != (None, None, None):
+            note_other_rate(who, X, self.rows_per_second)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
         view = front_view(who, self.view, given.data)
@@ -360,24 +360,6 @@ class Segmenter(AgreementSegmenter):
         return given._replace(
             segment_length=None if stated is None else stated * self.rows_per_second
         )
-
-    def _note_rate(self, X: Any) -> None:
-        """Warn if seconds are counted at another rate than that of the index of a data frame."""
-        used = any(one is not None for one in (self.rate, self.segment_length, self.tolerance))
-        rate = self.rows_per_second
-        for i, frame in enumerate(X if isinstance(X, (list, tuple)) else [X]):
-            index = index_times(getattr(frame, "index", None)) if used else None
-            if index is None or len(frame) < 2:
-                continue
-            with suppress(ValueError):  # segments refuses times that do not increase
-                found = read_times(type(self).__name__, index).nearer_rate(rate)
-                if not 1 / 1.1 <= found / rate <= 1.1:
-                    note(
-                        f"{type(self).__name__} counts {rate:.6g} row(s) per second "
-                        f"(rate={self.rate}), but by its index data set {i} has {found:.6g}; pass "
-                        f"rate={found:.6g}."
-                    )
-                    return
 
     def _know_training(self, given: Given) -> None:
         """Keep the names of recordings, and count groups and segments that teach something."""

@@ -39,7 +39,7 @@ _SOLVER = BundleDual(tolerance=1e-2)
 _DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
 _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
 _FEW = 40  # with more columns, windows are for classifiers only
-_SIGNALS = 3  # with at most so many columns, details tell what windows of the columns cannot
+SIGNALS = 3  # columns, at most, that also have views for signals: details and convolutions
 
 
 @needs
@@ -121,7 +121,7 @@ def default_members(
     members |= heads("own scale", OwnScale(window), 1.0)
     if not alone and n_features <= _FEW:
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
-        if n_features <= _SIGNALS:
+        if n_features <= SIGNALS:
             members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
             if window is None:
                 parts = {"convolutions": Windows(), "expected boundaries, convolutions": boundaries}
