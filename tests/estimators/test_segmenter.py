@@ -824,9 +824,7 @@ def test_segments_of_a_frame_have_the_times_of_its_index(kind: str) -> None:
     with pytest.raises(ValueError, match="has 1 rows per second, but the model needs 20"):
         timed.segments(slow)
     assert plain.segments(slow) == plain.segments(X[0])
-    words = (
-        r"counts (40|1) row\(s\) per second, but by its index data set 0 has 20; pass rate=20"
-    )
+    words = r"counts (40|1) row\(s\) per second, but by its index data set 0 has 20; pass rate=20"
     for other in (clone(timed).set_params(rate=40.0), clone(plain).set_params(segment_length=2.0)):
         with pytest.warns(UserWarning, match=words):
             other.fit(frames, y)
