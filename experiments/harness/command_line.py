@@ -31,6 +31,7 @@ from metriclearn.running.extras import install
 CONFIGS = str(Path(__file__).resolve().parents[2] / "configs")
 
 
+_INTERRUPTED = 130  # the exit status after Ctrl-C
 _OF_USERS = (ValueError, TypeError, OSError)  # errors that a user can mend
 
 
@@ -66,12 +67,15 @@ def end_with(main: Callable[[], None]) -> None:
     """Run a command and end the process, even if fits still run in threads.
 
     If Ctrl-C or an error of another fit ended Python normally, it would stop such threads within
-    compiled code, and the process would abort instead of returning its exit status.
+    compiled code, and the process would abort instead of returning its exit status. If Ctrl-C came
+    while Python ran a program given as a string, as the standard library does to make classes, it
+    would end by the signal instead of with status 130.
     """
     try:
         main()
     except SystemExit as end:
-        if not any(isinstance(thread, DummyProcess) for thread in threading.enumerate()):
+        threads = any(isinstance(thread, DummyProcess) for thread in threading.enumerate())
+        if end.code != _INTERRUPTED and not threads:
             raise
         status = end.code
         if isinstance(status, str):
@@ -178,7 +182,7 @@ def one_sentence() -> Iterator[None]:
         raise SystemExit(f"Error: {' '.join(_text(error).split())}") from None
     except KeyboardInterrupt as interruption:
         print(str(interruption) or "Interrupted; nothing was written.", file=sys.stderr)
-        raise SystemExit(130) from None
+        raise SystemExit(_INTERRUPTED) from None
 
 
 def _text(error: Exception) -> str:

@@ -209,23 +209,31 @@ def test_multirun_runs_every_value_and_ends_with_one_table(tmp_path, capsys) -> 
         assert f" | {Cell(row['mean'], row['standard_error'], False, False)} | " in job
 
 
-def test_a_command_ends_with_its_status_though_fits_go_on_in_threads() -> None:
+@pytest.mark.parametrize(
+    "interrupted",
+    [
+        "ThreadPool(1).map_async(time.sleep, [60]); time.sleep(0.1); raise KeyboardInterrupt(KEPT)",
+        "exec('raise KeyboardInterrupt(KEPT)')",  # Python would end by the signal, not with 130
+    ],
+)
+def test_a_command_ends_with_its_status_wherever_ctrl_c_came(interrupted: str) -> None:
     """Without the end of Python, which would abort the process where such a thread is compiled."""
     script = """
 import atexit, time
 from multiprocessing.pool import ThreadPool
 from experiments.harness.command_line import end_with, one_sentence
 
+KEPT = "Interrupted: all is kept."
+
 def main():
-    ThreadPool(1).map_async(time.sleep, [60])
-    time.sleep(0.1)
     with one_sentence():
-        raise KeyboardInterrupt("Interrupted: all is kept.")
+        INTERRUPTED
 
 atexit.register(print, "the end of Python")
 print("begun")
 end_with(main)
 """
+    script = script.replace("INTERRUPTED", interrupted)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (130, "begun\n")
     assert ended.stderr == "Interrupted: all is kept.\n"
