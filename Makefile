@@ -51,7 +51,7 @@ integrations: $(INTEGRATIONS)/.created
 	$(INTEGRATIONS)/bin/python -m pytest -q --doctest-modules metriclearn/integrations
 
 test: $(VENV)/.compiled
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 fuzz: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.adversarial.fuzz --minutes $(MINUTES) --workers $(WORKERS)
