@@ -286,7 +286,9 @@ class Segmenter(AgreementSegmenter):
             if they are at most half of all. Recordings or stretches of a single row, and recordings
             without labels, are not learned from.
         y : labels, change-points or partial labels, for each recording
-            None, or −1 for all samples, is a recording without labels.
+            None, or −1 for all samples, is a recording without labels. If all labels are changes
+            alone, they count as all changes from the first to the last of each recording, with a
+            warning.
         groups : array (N,), optional
             Group of every recording, such as the user who recorded it. All recordings of a group
             are left out together. By default every recording is a group.
@@ -351,6 +353,7 @@ class Segmenter(AgreementSegmenter):
         if view is not None:
             self.view_, given = given.behind(view)
         refuse_unlabeled(who, given.truths)
+        given = given.with_listed_changes(who)
         if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
             note(
                 f"{who} was given labels that differ for all samples, so none belong together; "

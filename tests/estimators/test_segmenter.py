@@ -432,22 +432,33 @@ def test_labels_that_tell_no_rate_of_boundaries_leave_multiples_of_the_tuned_pen
 
 
 @pytest.mark.parametrize("combine", ["consensus", "best"])
-@pytest.mark.parametrize("kind", ["change-points", "regions"])
-def test_labels_that_allow_a_boundary_everywhere_do_not_divide_all_rows(combine, kind) -> None:
+def test_labels_that_allow_a_boundary_everywhere_do_not_divide_all_rows(combine) -> None:
     """No label contradicts a small penalty, so only the labeled rate says how many to find."""
     data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
     ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
-    facts: list[dict[str, Any]] = [{"change_points": one[:3]} for one in ends]
-    if kind == "regions":
-        facts = [
-            {"regions": [(max(t - 9, 0), min(t + 9, 200), AT_LEAST_ONE) for t in one[::2]]}
-            for one in ends
-        ]
-    y = [ml.PartialPartition(200, **one) for one in facts]
+    near = [[(max(t - 9, 0), min(t + 9, 200), AT_LEAST_ONE) for t in one[::2]] for one in ends]
+    y = [ml.PartialPartition(200, regions=regions) for regions in near]
     members = {"diagonal": [ml.ChangePointMetricLearner()]}
     fitted = ml.Segmenter(members, n_folds=2, combine=combine, verbose=False)
     found = fitted.fit(data.sequences, y).predict_change_points(data.sequences)
-    assert sum(map(len, found)) < 3 * sum(len(one) + 1 for one in ends)
+    assert sum(map(len, found)) < 2 * sum(len(one) + 1 for one in ends)
+
+
+def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
+    data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
+    ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
+    alone = [ml.PartialPartition(200, change_points=one[:3]) for one in ends]
+    rows = np.arange(200)
+    between = [
+        np.where((one[0] - 1 <= rows) & (rows <= one[2]), np.searchsorted(one, rows, "right"), -1)
+        for one in ends
+    ]
+    new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    with pytest.warns(UserWarning, match="was given changes alone, so it takes them as all"):
+        one = clone(new).fit(data.sequences, alone)
+    other = clone(new).fit(data.sequences, between)
+    for X in data.sequences:
+        np.testing.assert_array_equal(*(some.predict_change_points(X) for some in (one, other)))
 
 
 def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from metriclearn.estimators.reading.labels import (
 )
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition, fewest_changes
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
-from metriclearn.problem.regions import Region
+from metriclearn.problem.regions import NO_CHANGE, Region
 from metriclearn.running.notes import note
 from metriclearn.running.values import text
 from metriclearn.views.gaps import Labels, LeaveOut
@@ -149,6 +150,31 @@ class Given(NamedTuple):
                     found[-1] = LabeledPartial(truth, names[rows])
         return found
 
+    def with_listed_changes(self, who: str) -> Self:
+        """Take changes alone as all changes from the first to the last of each recording.
+
+        A person who marks nothing but changes usually marks one after the other. Where that is not
+        so, the answers are about as good as without this assumption, because labels that allow a
+        boundary everywhere tell little.
+        """
+        changes = [[t for t, _ in labeled_changes(truth)] for truth in self.truths]
+        alone = [is_free(one) and not one.pieces.regions for one in self.truths]
+        if not all(alone) or max(map(len, changes)) < 2:
+            return self
+        note(
+            f"{who} was given changes alone, so it takes them as all changes between the first and "
+            "the last of each recording; if there are more, mark where there is no change, too."
+        )
+        listed = [
+            PartialPartition(
+                truth.n_samples,
+                change_points=some,
+                regions=[(a, b, NO_CHANGE) for a, b in pairwise(some) if b - a > 1],
+            )
+            for truth, some in zip(self.truths, changes)
+        ]
+        return self._replace(truths=listed, labels=listed)
+
     def divided(self, n_parts: int) -> Self | None:
         """Return the same with every recording of the only group as a separate group.
 
@@ -199,12 +225,11 @@ def _spans(truth: Any, n_parts: int) -> list[tuple[int, int]]:
     Returns none if there are fewer than two boundaries and regions that need one (eight, if no
     segment is labeled).
     """
-    needed = [(t, t) for _, ends in truth.pieces.stretches for t in ends[:-1].tolist()]
-    needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
+    needed = labeled_changes(truth)
     if len(needed) < (_FEW_FREE if is_free(truth) else _FEW):
         return []
     n = min(n_parts, len(needed))
-    first, last = np.array(sorted(needed)).T
+    first, last = np.array(needed).T
     after = np.arange(1, n) * len(first) // n
     cuts = (last[after - 1] + first[after]) // 2
     # A segment of one row is the end of one part and the start of the next.
@@ -314,6 +339,13 @@ def is_free(truth: Any) -> bool:
 def needing_a_change(truth: Any) -> list[Region]:
     """Return the annotated regions that need a change at an unknown position."""
     return [region for region in truth.pieces.regions if region.kind.fewest]
+
+
+def labeled_changes(truth: Any) -> list[tuple[int, int]]:
+    """Return the first and last possible position of every change that labels demand, in order."""
+    needed = [(t, t) for _, ends in truth.pieces.stretches for t in ends[:-1].tolist()]
+    needed += [(region.start + 1, region.stop - 1) for region in needing_a_change(truth)]
+    return sorted(needed)
 
 
 def divides_equal(labeling: Any) -> bool:

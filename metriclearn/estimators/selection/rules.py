@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from metriclearn.estimators.reading.given import Given, is_free, needing_a_change
+from metriclearn.estimators.reading.given import (
+    Given,
+    is_free,
+    labeled_changes,
+    needing_a_change,
+)
 from metriclearn.estimators.scores.segment_score import penalty_units
 from metriclearn.estimators.selection.parts import labeled_spans
 from metriclearn.oracles.penalty_search import PenaltySearch, matched_penalty
@@ -61,17 +66,21 @@ class BoundaryRate:
     def of(cls, truths: Sequence[Any], length: float | None = None) -> Self | None:
         """Compute the distribution that labels leave; None if they tell nothing of the rate.
 
-        A recording that is labeled as a whole was not picked. ``length`` is the usual number of
+        A recording that is labeled as a whole was not picked. If its labels are boundaries alone,
+        they count as all from the first to the last. ``length`` is the usual number of
         rows of a segment, if the user states it. It counts as ten more labeled boundaries.
         """
         rows, counts, picked, partly = [], [], [], []
         for truth in truths:
             pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in truth.pieces.stretches]
             pairs += [(one.stop - one.start, one.kind.fewest) for one in needing_a_change(truth)]
+            if alone := is_free(truth) and bool(pairs):
+                (_, begin), *more = labeled_changes(truth)
+                pairs = [(more[-1][0] - begin, len(more)) if more else (truth.n_samples, 1)]
             rows += [size for size, _ in pairs]
             counts += [count for _, count in pairs]
-            picked += [not truth.is_whole] * len(pairs)
-            partly += [] if truth.is_whole or not pairs else [truth]
+            picked += [not (truth.is_whole or alone)] * len(pairs)
+            partly += [] if truth.is_whole or alone or not pairs else [truth]
         total, n = float(sum(rows)), sum(counts)
         if length is not None:
             n, total = n + _STATED, total + _STATED * length
@@ -176,10 +185,11 @@ class Penalties:
     def matched(self) -> dict[str | None, float]:
         """The penalty that finds as many boundaries in unlabeled rows as labels let us expect.
 
-        If all rows are labeled, or labels tell no rate, it is the tuned one.
+        Recordings whose labels are boundaries alone count as unlabeled. If all rows are labeled, or
+        labels tell no rate, it is the tuned one.
         """
         forms, truths = self.posed()
-        hidden = [~labeled_part(truth).known[:-1] for truth in truths]
+        hidden = [is_free(truth) | ~labeled_part(truth).known[:-1] for truth in truths]
         n = sum(np.count_nonzero(some[1:]) for some in hidden)
         if not n or (rate := BoundaryRate.of(truths, self.length)) is None:
             return self.tuned

@@ -115,7 +115,7 @@ def test_boundaries_beside_unlabeled_time_are_learned(tmp_path, n_recordings, la
     else:
         ends = np.array([end for _, end, _ in found])
         assert all(np.min(np.abs(ends - end)) < 0.21 for end in ENDS)
-        assert len(found) < 60  # of 300 rows: there may be more between changes
+        assert len(found) <= 10  # changes alone count as all between the first and the last
 
 
 def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path) -> None:
