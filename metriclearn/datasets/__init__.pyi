@@ -44,6 +44,7 @@ from .segments import numbered as numbered
 from .segments import row_labels as row_labels
 from .segments import typical_tolerance as typical_tolerance
 from .segments import untold_starts as untold_starts
+from .segments import with_background as with_background
 from .segments import with_boundaries as with_boundaries
 from .sequence_folders import load_files as load_files
 from .sequence_folders import save_files as save_files

@@ -18,7 +18,14 @@ from metriclearn.datasets.files import ENDINGS, read_features
 from metriclearn.datasets.formats import read_labels
 from metriclearn.datasets.registry import PathLike, files_by_name
 from metriclearn.datasets.segment_labels import name_classes
-from metriclearn.datasets.segments import UNKNOWN, Segment, numbered, row_labels, untold_starts
+from metriclearn.datasets.segments import (
+    UNKNOWN,
+    Segment,
+    numbered,
+    row_labels,
+    untold_starts,
+    with_background,
+)
 from metriclearn.datasets.sequence_folders import feature_columns, sequence_files
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.atomic import replacing
@@ -95,9 +102,11 @@ def load_recordings(
         Names of the recordings to load, in this order. By default all recordings in the table are
         loaded, sorted by name.
     gap : str, optional
-        Label of rows that are in no segment. By default, such a row gets the label of the nearest
-        segment in time. A label for gaps other than "unknown" is possible only if the labels of
-        segments name classes, see :func:`~metriclearn.datasets.segment_labels.name_classes`.
+        Label of rows that are in no segment. A label other than "unknown" is possible only if the
+        labels of segments name classes, see
+        :func:`~metriclearn.datasets.segment_labels.name_classes`, or if all are equal. By default,
+        such a row gets the label of the nearest segment in time; but if most segments are events,
+        see :func:`~metriclearn.datasets.segments.with_background`.
     groups : dict, optional
         Group of every recording, by its name. By default each recording is a separate group.
     cache : path, optional
@@ -124,8 +133,8 @@ def load_recordings(
     UserWarning
         If the last segment of a recording ends after the recording, if a segment is too short for a
         row, or if a segment touches one with the same label before it. Without ``gap``, there is
-        also a warning if the last segment ends before the middle of the recording, or if more than
-        2 % of all time is in no segment.
+        also a warning if the last segment ends before the middle of the recording, if more than 2 %
+        of all time is in no segment, or if time between segments is called "background".
 
     See Also
     --------
@@ -277,14 +286,21 @@ def _labeled(
     The result maps the name of every recording to its features, its row labels, and the first rows
     of segments with the label of the segment before.
     """
+    if gap is None:
+        ends = {recording: len(X) / rate for recording, X in features.items()}
+        remedy = "label gaps (gap=…, --gap), with 'unknown' if nobody has labeled this time"
+        tables = with_background(repr(os.fspath(table)), tables, ends, 2 / rate, remedy)
     labelings = [[label for *_, label in tables[recording]] for recording in features]
     # with one label, every boundary of the table counts
-    one = len({*chain(*labelings)} - {UNKNOWN}) == 1
-    if gap not in (None, UNKNOWN) and not name_classes(labelings):
-        raise ValueError(
-            f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; label "
-            "the segments, or leave gap out."
-        )
+    known = {*chain(*labelings)} - {UNKNOWN}
+    one = len(known) == 1
+    if gap not in (None, UNKNOWN):
+        if not name_classes(labelings) and (not one or known == {""}):
+            raise ValueError(
+                f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; "
+                "label the segments, or leave gap out."
+            )
+        one = False
     outside, length = 0.0, 0.0
     parts: dict[str, tuple[NDArray, ...]] = {}
     short: dict[str, int] = {}

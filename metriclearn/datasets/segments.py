@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.segment_labels import name_classes
+from metriclearn.running.notes import note
+
 Segment = tuple[float, float, str]
 _TOUCHING = 6e-4  # seconds between segments that touch, as some formats round to ms
+_LOOSE = 0.25  # of the median segment: people leave so much time between segments that touch
 _SHORTEST = 1e-3 - 1e-9  # seconds of a segment that all formats keep
 UNKNOWN = "unknown"  # label of unlabeled time next to labeled time
+BACKGROUND = "background"  # label of the time between events, if most do not touch
 
 
 def row_labels(
@@ -122,6 +127,73 @@ def untold_starts(segments: Sequence[Segment], n_rows: int, rate: float) -> NDAr
 
 def _touch(before: Segment, after: Segment) -> bool:
     return abs(after[0] - before[1]) < _TOUCHING
+
+
+def with_background(
+    where: str,
+    tables: Mapping[str, Sequence[Segment]],
+    ends: Mapping[str, float],
+    shortest: float = 0.0,
+    remedy: str = "add segments there",
+) -> dict[str, Sequence[Segment]]:
+    """Make the time between events to segments of its own, with a warning.
+
+    Segments are events if most times between two of them, and before the first and after the last,
+    are longer than ``shortest`` and than a quarter of the median segment. Shorter times stay as
+    they are.
+
+    Parameters
+    ----------
+    where : str
+        The table of segments, for the warning.
+    tables : mapping of str to sequences of (start, end, label)
+        The segments of each recording, in order of time. Times are in seconds.
+    ends : mapping of str to float
+        The recordings that are used, with their ends in seconds.
+    shortest : float
+        In seconds.
+    remedy : str
+        For the warning: what to do if this is not right.
+
+    Returns
+    -------
+    mapping of str to sequences of (start, end, label)
+        The segments between events are called "background" if labels name classes, or if all events
+        have one name. Otherwise each has another name, or none if events have none.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from metriclearn.datasets.segments import with_background
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     with_background("calls.csv", {"a": [(2.0, 3.0, "call")]}, {"a": 5.0})["a"]
+    [(0.0, 2.0, 'background'), (2.0, 3.0, 'call'), (3.0, 5.0, 'background')]
+    """
+    used = {name: tables[name] for name in ends}
+    sizes = [b - a for spans in used.values() for a, b, _ in spans]
+    shortest = max(shortest, _LOOSE * float(np.median(sizes)))
+    gaps = {}
+    for name, spans in used.items():
+        stops = accumulate((b for _, b, _ in spans), max, initial=0.0)
+        between = zip(stops, [*(a for a, *_ in spans), ends[name]])
+        gaps[name] = [(a, b) for a, b in between if b - a > shortest]
+    if 2 * sum(map(len, gaps.values())) <= len(sizes) + len(used):
+        return dict(tables)
+    labelings = [[label for *_, label in spans] for spans in used.values()]
+    known = {*chain(*labelings)} - {UNKNOWN}
+    classes = known != {""} and (len(known) == 1 or name_classes(labelings))
+    found = dict(tables)
+    for name, some in gaps.items():
+        label = BACKGROUND if classes else "" if known == {""} else f"{name} {BACKGROUND} {{}}"
+        told = [(a, b, label.format(i)) for i, (a, b) in enumerate(some, 1)]
+        found[name] = sorted([*used[name], *told])
+    outside = sum(b - a for a, b in chain(*gaps.values()))
+    note(
+        f"{outside:.0f} of {sum(ends.values()):.0f} s are in no segment of {where}, mostly between "
+        f"two, and count as segments{f' called {BACKGROUND!r}' * classes}. If this is not right, "
+        f"{remedy}."
+    )
+    return found
 
 
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:

@@ -1,6 +1,7 @@
 """Folders of recordings: features, labels, and the cache."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metriclearn.datasets import cached_features, load_recordings, save_segments
+from metriclearn.datasets import cached_features, load_recordings, runs, save_segments
 
 
 class Bytes:
@@ -93,8 +94,33 @@ def test_boundaries_without_classes(folder: Path, label: str) -> None:
     data = load_recordings(folder, Bytes())
     assert not data.has_classes
     assert [ends.tolist() for ends in data.change_points] == [[1, 2, 6], [2, 4]]
-    with pytest.raises(ValueError, match="needs labels that recur if gaps get"):
-        load_recordings(folder, Bytes(), gap="nothing")
+    if label != ",cut":
+        with pytest.raises(ValueError, match="needs labels that recur if gaps get"):
+            load_recordings(folder, Bytes(), gap="nothing")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("aba", "background,a,background,b,background,a,background"),
+        ("aaa", "background,a,background,a,background,a,background"),
+        ("abc", "one background 1,a,one background 2,b,one background 3,c,one background 4"),
+    ],
+)
+def test_time_between_events_is_background(tmp_path: Path, names: str, expected: str) -> None:
+    """Whether events have several names, one, or each another."""
+    (tmp_path / "one.wav").write_bytes(b"." * 40)
+    events = [(3, 5), (8, 9.5), (14, 15)]
+    rows = [f"one,{a},{b},{name}" for (a, b), name in zip(events, names)]
+    (tmp_path / "segments.csv").write_text("\n".join(["recording,start,end,label", *rows, ""]))
+    with pytest.warns(UserWarning, match="16 of 20 s are in no segment .* count as segments"):
+        data = load_recordings(tmp_path, Bytes())
+    assert ",".join(runs(data.labels[0])) == expected
+    assert data.change_points[0].tolist() == [6, 10, 16, 19, 28, 30, 40]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unlabeled = load_recordings(tmp_path, Bytes(), gap="unknown")
+    assert set(unlabeled.labels[0][:6]) == {"unknown"}
 
 
 def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:

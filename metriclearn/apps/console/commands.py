@@ -311,15 +311,9 @@ def compare(
         raise ValueError(
             f"Only times up to 1e7 s can be compared, got {longest:g}; give times in seconds."
         )
-    pairs, lengths = [], []
-    for name in shared:
-        tables = true[name], pred[name]
-        note_times(name, *tables)
-        end = max(table[-1][1] for table in tables)
-        covered = [datasets.covering(t if t[0][2] else datasets.numbered(t), end) for t in tables]
-        lengths += [stop - start for start, stop, _ in covered[0]]
-        pairs.append(covered)
+    pairs = _covered([(str(truth), true), (str(predicted), pred)], shared)
     if tolerance is None:
+        lengths = [stop - start for spans, _ in pairs for start, stop, _ in spans]
         tolerance = datasets.typical_tolerance(lengths, 1 / rate if rate else 0.0)
     rows = [metriclearn.indices.compare_times(a, b, tolerance) for a, b in pairs]
     labels: tuple[list[str], list[str]] = [], []
@@ -334,6 +328,23 @@ def compare(
     _print_comparison([*zip(shared, rows), ("mean", means)], recur, tolerance)
     if single := sorted(set(true) ^ set(pred)):
         print(f"Left out, as in only one table: {', '.join(single[:10])}.")
+
+
+def _covered(
+    sides: Sequence[tuple[str, Mapping[str, Sequence[datasets.Segment]]]], shared: Sequence[str]
+) -> list[list[list[datasets.Segment]]]:
+    """Return the segments of each recording by both tables, extended over all of the time."""
+    ends = {}
+    for name in shared:
+        tables = [side[name] for _, side in sides]
+        note_times(name, *tables)
+        ends[name] = max(table[-1][1] for table in tables)
+    full = [datasets.with_background(repr(where), side, ends) for where, side in sides]
+    pairs = []
+    for name, end in ends.items():
+        told = [side[name] if side[name][0][2] else datasets.numbered(side[name]) for side in full]
+        pairs.append([datasets.covering(spans, end) for spans in told])
+    return pairs
 
 
 def _print_comparison(rows: list[tuple[str, list[float]]], names: bool, tolerance: float) -> None:
