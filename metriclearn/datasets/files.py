@@ -169,7 +169,9 @@ def read_labeled(
         blank = (table[column].isna() | (table[column].astype(str).str.strip() == "")).to_numpy()
         blanks[column] = blank
         if blank.any() and (blank.all() or column == group or not partly):
-            rest = ", or say that nobody has labeled such rows (partly=True, --unknown '')"
+            rest = (
+                ", such as background, or say that they are unlabeled (partly=True, --unknown '')"
+            )
             rest = "" if column == group or partly is None else rest
             raise ValueError(
                 f"{os.fspath(file)!r} has no value in row {blank.argmax() + 1} of column "
