@@ -10,7 +10,6 @@ import types
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -242,32 +241,3 @@ def test_the_guide_is_a_map_that_leads_to_every_page_of_it() -> None:
     linked = set(re.findall(r"\]\((\w+)\.(?:md|rst)\)", rows))
     assert len(listed) > 20
     assert linked - {"league"} == set(listed)
-
-
-def test_pages_that_people_search_for() -> None:
-    titles = {name: page(name).splitlines()[0] for name in ("faq.md", "glossary.md", "pictures.md")}
-    assert list(titles.values()) == ["# FAQ", "# Glossary", "# How to read these pictures"]
-    assert {"faq", "glossary", "pictures"} <= set(re.findall(r"[<`](\w+)[>`]", page("index.rst")))
-    for word, name in (("interpret", "pictures"), ("deploy", "deployment"), ("stream", "streams")):
-        assert re.search(rf"\b{word}", page(f"{name}.md"), re.IGNORECASE), name
-    for word in ("phone", "batch", "service", "ONNX"):
-        assert word in page("deployment.md")
-
-
-def test_formulas_of_docstrings_are_typeset(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("docutils")
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    formulas = importlib.import_module("formulas")
-    assert formulas.latex("Σ_i ‖M − N_i‖²_F") == r"\sum _i \Vert M - N_i\Vert ^{2}_F"
-    lines = ["Loss.", "", "    ‖M − N‖² / T", "", "    >>> ‖", ""]
-    formulas.typeset(None, "", "", None, None, lines)
-    assert lines[2:6] == [".. math::", "", "    \\Vert M - N\\Vert ^{2} / T", ""]
-    assert "    >>> ‖" in lines  # code stays
-
-
-def test_the_list_on_the_right_has_names_of_methods() -> None:
-    """Names without their class fit there; the list is part of every page."""
-    settings = dict(re.findall(r"^(\w+) = (.*)$", page("conf.py"), re.MULTILINE))
-    assert settings["toc_object_entries_show_parents"].startswith('"hide"')
-    assert '"secondary_sidebar_items": ["page-toc"]' in page("conf.py")
-    assert settings["html_math_renderer"] == '"mathml"'

@@ -66,44 +66,26 @@ DRAWN: dict[str, Callable[..., Figure]] = {
 
 # by the title: what it is the main result of
 TITLES: dict[str, Callable[[], Figure]] = {
-    "3 segments in truth, 3 in ours, 3 in euclidean": lambda: plots.plot_segmentation(STRIPS),
     "ours is closest to truth: loss 0.130": lambda: plots.plot_segmentation(
         STRIPS, losses={"ours": 0.13, "euclidean": 1.5}
     ),
     "ours and euclidean are closest to truth: loss 0": lambda: plots.plot_segmentation(
         STRIPS, losses={"ours": 0, "euclidean": 0}
     ),
-    "2 of 2 features carry 95% of the weight; none is zero": lambda: plots.plot_weights([1, 1]),
     "1 of 2 features carries 95% of the weight; 1 is zero": lambda: plots.plot_weights([1, 0]),
-    "19 of 20 features carry 95% of the weight; none is zero": lambda: plots.plot_weights(
-        [0.1] * 20
-    ),
     "2 of 300 features carry 95% of the weight; 297 are zero": lambda: plots.plot_weights(SPARSE),
     "The metric of 3 features is zero": lambda: plots.plot_metric_matrix(np.zeros((3, 3))),
     "1 direction carries 95% of the metric (rank 1 of 9)": lambda: plots.plot_metric_matrix(
         np.outer(np.arange(9.0), np.arange(9.0))
     ),
-    "2 directions carry 95% of the metric (rank 2 of 2)": lambda: plots.plot_metric_matrix(
-        [[2, -1], [-1, 2]]
-    ),
     "free: 2 passes, no certified bound": lambda: plots.plot_convergence({"free": FREE}),
     f"bundle: {BOUND} after 4 passes": lambda: plots.plot_convergence({"bundle": TRACE}),
     f"1 of 2 methods {BOUND}": lambda: plots.plot_convergence({"bundle": TRACE, "free": FREE}),
-    "Residual cost falls from 9.00 to 4.00 between 1 and 2 segments": lambda: plots.plot_elbow(
-        [1, 2], [9, 4]
-    ),
-    "1 segment chosen: residual cost 9.00": lambda: plots.plot_elbow([1, 2], [9, 4], chosen=1),
-    "1 segment chosen: optimal for every penalty from 5.00": lambda: plots.plot_elbow(
-        [1], [9], [[5, np.inf]], chosen=1
-    ),
     "2 segments chosen: optimal for penalties from 1.00 to 6.00": lambda: plots.plot_elbow(
         [3, 2, 1], [4, 5, 11], LIMITS, chosen=2
     ),
     "From 3 to 1 of 3 features as the strength grows": lambda: plots.plot_regularization_path(
         [0, 1, 2], WEIGHTS
-    ),
-    "Strength 0 validates best and keeps 3 of 3 features": lambda: plots.plot_regularization_path(
-        [0, 1, 2], WEIGHTS, FOLDS
     ),
     "Strength 1.00 validates best and keeps 2 of 3 features": lambda: (
         plots.plot_regularization_path([0, 1, 2], WEIGHTS, [3, 3, 4])
@@ -117,16 +99,12 @@ TITLES: dict[str, Callable[[], Figure]] = {
     "predicted agrees with truth in 90 % of the time (2 segments against 2)": lambda: (
         plots.plot_timeline({"truth": TRUTH, "predicted": HEARD})
     ),
-    "2 segments: 60 % music, 40 % speech": lambda: plots.plot_timeline({"p": HEARD}),
     "p has 1 of 1 boundaries of t within 3 s (1 in all)": lambda: plots.plot_timeline(PARTS),
     "0 against 2 of 3 annotated regions contradicted": lambda: plots.plot_annotations(
         np.ones(120), {"good": [40, 80, 120], "bad": [100, 110, 120]}, REGIONS
     ),
     "2 change-points, the least sure one at 8: loss 0.500": lambda: plots.plot_margins(
         [4, 8, 12], [0.7, 0.5], -np.arange(12.0), [[3, 5], [7, 9]]
-    ),
-    "Time grows as size to the power 1.00": lambda: plots.plot_scaling(
-        [10, 100], [1, 10], xlabel="pairs"
     ),
     "Calibration error 0.300 of 4 predictions": lambda: plots.plot_reliability(*TOLD, 2),
 }

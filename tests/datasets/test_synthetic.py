@@ -5,15 +5,6 @@ from numpy.typing import NDArray
 from metriclearn.datasets import make_change_points
 
 
-def test_shapes_and_names() -> None:
-    dataset = make_change_points(3, n_samples=80, n_features=12, n_relevant=2, random_state=0)
-    assert [X.shape for X in dataset.sequences] == [(80, 12)] * 3
-    assert dataset.relevant.tolist() == [0, 1]
-    assert dataset.feature_names[:3] == ["relevant_0", "relevant_1", "distractor_2"]
-    assert dataset.groups == dataset.names == ["series0", "series1", "series2"]
-    assert dataset.select([1]).relevant.tolist() == [0, 1]
-
-
 def test_every_number_of_segments_and_every_position_occurs() -> None:
     dataset = make_change_points(400, 6, 1, 1, (1, 3), min_size=2, random_state=0)
     found = {tuple(ends.tolist()) for ends in dataset.change_points}

@@ -142,12 +142,7 @@ def test_outputs_and_codes_of_names_are_checked(columns: int, labels: Any, sente
 
 @pytest.mark.parametrize(
     "similarity",
-    [
-        ml.similarities.FourierSimilarity(),
-        ml.similarities.GivenSimilarities(),
-        ml.similarities.GaussianSimilarity(Neighborhood()),
-        1.0,
-    ],
+    [ml.similarities.FourierSimilarity(), ml.similarities.GaussianSimilarity(Neighborhood()), 1.0],
 )
 def test_similarities_of_outputs_are_gaussian_over_all_pairs(similarity: Any) -> None:
     with pytest.raises(ValueError, match=r"GaussianSimilarities needs .* of all pairs or None"):

@@ -366,24 +366,6 @@ def test_training_rows_are_held_out() -> None:
         assert same == (group == 1)
 
 
-class Failing(Callback):
-    """Fails only after the network was trained."""
-
-    def on_round(self, progress: Any) -> bool:
-        raise ValueError("stopped")
-
-
-def test_a_fit_that_fails_changes_nothing() -> None:
-    fitted = learner(n_epochs=1).fit(XS, YS)
-    before, expected = dict(vars(fitted)), fitted.transform(XS[0])
-    fitted.set_params(callbacks=[Failing()], view__n_epochs=2)
-    before |= {"callbacks": fitted.callbacks, "view": fitted.view}
-    with pytest.raises(ValueError, match="stopped"):
-        fitted.fit([X[:, :4] for X in XS], YS)
-    assert vars(fitted) == before
-    np.testing.assert_array_equal(fitted.transform(XS[0]), expected)
-
-
 def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> None:
     penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),), strength=0.01)
     last = ml.ChangePointMetricLearner(PLAIN.metric, PLAIN.regularizer, penalty=penalty)

@@ -1,6 +1,5 @@
 """Streams of an agreement: its segments are those of all samples at once, whatever the chunks."""
 
-import operator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from metriclearn.baselines import EqualCuts
 from metriclearn.estimators import Agreement
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from tests.budget import examples
-from tests.estimators.test_segmenter import NAMED, named_recordings
 from tests.estimators.test_stream import (
     DATA,
     chunks_of,
@@ -105,30 +103,6 @@ def test_pending_and_final_segments_are_those_of_the_samples_so_far(follower) ->
             method()
     found = [end for _, end, _ in live_segments(follower, np.array_split(X, 7))]
     assert found == ends
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_stream_shares_the_views_of_its_consensus(tmp_path) -> None:
-    """Its file has each classifier once, as the file of the consensus has."""
-    X, y = named_recordings(4, 0)
-    consensus = ml.Segmenter(NAMED, n_folds=2, for_streams=True, verbose=False).fit(X, y)
-    x = named_recordings(1, 1)[0][0]
-    stream = consensus.stream()
-    first = stream.push(x[:40])
-    # Samples that wait for their neighbors count, too.
-    so_far = [*first.ends, *stream.pending().ends]
-    assert so_far == consensus.predict_change_points(x[:40]).tolist()
-    stream = ml.load(ml.save(stream, tmp_path / "stream.npz"))
-    # The streams of the models share them with the consensus; before, the file had them twice.
-    views = [one.segmenter.score_.view for one in stream.streams_]
-    given = [score.view for score in stream.segmenter.agreement_.scores]
-    assert all(map(operator.is_, views, given))
-    ml.save(consensus, tmp_path / "consensus.npz")
-    counts = []
-    for name in ("consensus", "stream"):
-        with np.load(tmp_path / f"{name}.npz") as file:
-            counts.append(str(file["metriclearn"]).count("classifier"))
-    assert counts[0] == counts[1] > 0
 
 
 def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:

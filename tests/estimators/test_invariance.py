@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import L1, ChangePointMetricLearner, FullMetric
-from tests.training import NAMES, PAIRS, XS, YS, assert_same, learn, sequences
+from tests.training import NAMES, PAIRS, XS, YS, assert_same, learn
 
 ROUNDED = [np.round(X * 2**12) / 2**12 for X in XS]
 UNITS = np.array([1e-3, 1.0, 1e3, 10.0, 0.1, 7.0])
@@ -47,17 +47,6 @@ def test_data_that_say_the_same(learner, name) -> None:
     if name in ("shift", "units"):
         for one, other in zip(ROUNDED, X):
             np.testing.assert_array_equal(learner.predict(one), theirs.predict(other))
-
-
-def test_number_of_threads_and_earlier_fits(learner) -> None:
-    for n_jobs in (1, 2):
-        theirs = again(learner, n_jobs=n_jobs)
-        np.testing.assert_array_equal(learner.components_, theirs.components_)
-        assert learner.penalty_ == theirs.penalty_
-    other = sequences(9, n=2)
-    theirs.fit([X[:, :4] for X in other[0]], other[1]).fit(ROUNDED, YS)
-    np.testing.assert_array_equal(learner.components_, theirs.components_)
-    assert learner.solution_.trace.objective == theirs.solution_.trace.objective
 
 
 @pytest.mark.parametrize("standardize", [True, False])

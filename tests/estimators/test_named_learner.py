@@ -54,24 +54,6 @@ def accuracy(model, arrays=NEW, labels=TRUE) -> float:
     return float(np.mean([np.mean(found == true) for found, true in pairs]))
 
 
-def test_metric_alone_is_the_special_case_without_names() -> None:
-    """With φ = 0 and β = 0 the problem is that of the learner without names."""
-    zero = [np.hstack([x, np.zeros((len(x), 0))]) for x in X]
-    solver = ml.BundleDual(1e-6)
-    named = learner(emissions=Nothing(), name_loss=0.0, solver=solver).fit(zero, Y)
-    plain = ml.ChangePointMetricLearner(
-        ml.FullMetric(), ml.SquaredFrobenius(1e-2), solver, verbose=False
-    ).fit(zero, Y)
-    assert named.solution_.objective == pytest.approx(plain.solution_.objective, rel=1e-4)
-
-
-class Nothing(ml.views.plain.PlainView):
-    """Emissions that say nothing."""
-
-    def rows(self, X):
-        return np.zeros((len(X), 1))
-
-
 WAYS = {"plain": {}, "transitions": {"transitions": True}}
 
 

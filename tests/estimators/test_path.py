@@ -87,15 +87,6 @@ def test_validation_loss_chooses() -> None:
     assert path.best == int(np.argmin(expected))
 
 
-@pytest.mark.parametrize(
-    ("metric", "unit"), [(ml.DiagonalMetric(), "features"), (ml.FullMetric(), "eigenvalues")]
-)
-def test_pictures_count_what_is_not_zero(metric, unit) -> None:
-    learner = ml.ChangePointMetricLearner(metric, ml.Trace(), ml.BundleDual(1e-2))
-    figure = ml.regularization_path(learner, XS, YS, 2, validation=(XS[:2], YS[:2])).plot()
-    assert f"of 6 {unit}" in figure.get_suptitle()
-
-
 def test_a_path_has_the_callbacks_itself() -> None:
     rows: list[tuple] = []
     learner = ml.ChangePointMetricLearner(callbacks=[ScalarLog(lambda *row: rows.append(row))])

@@ -104,13 +104,6 @@ def test_parameters_reach_into_components_that_are_never_shared(estimator, value
         assert {name: learner.get_params()[name] for name in values} == expected
 
 
-def test_component_and_its_parameter_at_once() -> None:
-    learner = ml.ChangePointMetricLearner()
-    learner.set_params(regularizer=ml.Trace(3.0), regularizer__strength=5.0, metric=ml.FullMetric())
-    assert isinstance(learner.regularizer, ml.Trace)
-    assert learner.regularizer.strength == 5.0
-
-
 @pytest.mark.parametrize("name", ["strength", "regularizer__weight", "solver__step_rule__x"])
 def test_unknown_parameters_are_refused(name) -> None:
     with pytest.raises(ValueError, match="Invalid parameter"):

@@ -10,7 +10,6 @@ from experiments.harness.cases import fingerprints
 from experiments.harness.results import read_results
 from metriclearn import ChangePointMetricLearner, Segmenter, save
 from metriclearn.baselines import Euclidean, TunedSegmenter
-from metriclearn.clusterers import DPMeans
 from metriclearn.datasets import LabeledSequences, make_change_points, save_files
 from tests.experiments.command import call, failure
 
@@ -98,12 +97,9 @@ def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out = f"hydra.run.dir={tmp_path}/out"
     assert "model" in failure(capsys, "evaluate", "dataset=synthetic", out)
     assert "No such file" in failure(capsys, "evaluate", f"model={tmp_path}/no.npz", out)
-    (tmp_path / "bad.npz").write_bytes(b"nothing")
-    assert "damaged" in failure(capsys, "evaluate", f"model={tmp_path}/bad.npz", out)
-    for other in (Segmenter(), DPMeans()):
-        save(other, tmp_path / "other.npz")
-        message = failure(capsys, "evaluate", f"model={tmp_path}/other.npz", out)
-        assert f"a fitted learner of change-points, but holds a {type(other).__name__}" in message
+    save(Segmenter(), tmp_path / "other.npz")
+    message = failure(capsys, "evaluate", f"model={tmp_path}/other.npz", out)
+    assert "a fitted learner of change-points, but holds a Segmenter" in message
     data = block()
     save(euclidean(data), tmp_path / "small.npz")
     message = failure(capsys, "evaluate", f"model={tmp_path}/small.npz", "tiny=true", out)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import DRAWN, TAKEN, Committed, draw, filled, main, other_pages, unmarked
+from experiments.figures import DRAWN, TAKEN, draw, main, other_pages, unmarked
 from experiments.harness.committed import KEY, default_losses, is_older
 from experiments.harness.results import read_results
 from experiments.league.ranks import age
@@ -159,26 +159,6 @@ def test_a_run_is_published_without_paths_of_its_machine_and_all_is_made_again(
 )
 def test_measured_numbers_without_a_mark_are_named(text: str, numbers: list[str]) -> None:
     assert [number for _, number in unmarked(text)] == numbers
-
-
-@pytest.mark.parametrize(
-    ("expression", "missing"),
-    [
-        ('headline("images")', "python -m experiments.run experiment=images"),
-        ('rows("scale", 0)', "benchmarks/scale"),
-    ],
-)
-def test_pages_name_the_command_of_missing_results(expression, missing, tmp_path) -> None:
-    text = filled(f"<!-- made: {expression} --><!-- /made -->", Committed(tmp_path, tmp_path))
-    sentence = f"Not run with this version yet (`{missing}`)."
-    assert text == f"<!-- made: {expression} -->{sentence}<!-- /made -->"
-
-
-def test_no_line_begins_with_a_mark_and_goes_on() -> None:
-    """Markdown takes such a line for HTML, and does not render what follows."""
-    line = re.compile(r"^ {0,3}<!-- (?:made|said): [^\n]*?-->[^\n]+$", re.MULTILINE)
-    found = {page.name: line.findall(page.read_text("utf-8")) for page in other_pages(ROOT)}
-    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def test_every_picture_of_a_page_is_made_or_named() -> None:

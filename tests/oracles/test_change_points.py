@@ -63,29 +63,6 @@ def test_counts_of_a_wide_signal(offset, min_size) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda Z: ml.problem.LowRankForm(Z.astype(np.float32)),
-        lambda Z: ml.problem.LowRankForm(np.asfortranarray(Z)),
-        lambda Z: ml.problem.LowRankForm(np.repeat(Z, 2, axis=0)[::2]),
-        lambda Z: ml.problem.LowRankForm(np.repeat(Z, 2, axis=1)[:, ::2]),
-        lambda Z: ml.problem.LowRankForm(Z.astype(np.int64)),
-        lambda Z: ml.problem.LowRankForm(cumulative=ml.problem.LowRankForm(Z).cumulative),
-    ],
-    ids=["float32", "fortran", "every-other-row", "every-other-column", "integers", "sums"],
-)
-def test_memory_layouts_and_types(change) -> None:
-    rng = np.random.default_rng(13)
-    Z = rng.integers(-5, 6, (80, 3)).astype(float)
-    Z += np.repeat(rng.integers(-9, 10, (4, 3)), 20, axis=0)
-    expected = ml.oracles.ChangePoints(2)(ml.problem.LowRankForm(Z, shift=-30.0))
-    assert ml.oracles.ChangePoints(2)(change(Z).shifted(-30.0)) == expected
-    assert ml.oracles.ChangePoints(2)(change(Z), 5) == ml.oracles.ChangePoints(2)(
-        ml.problem.LowRankForm(Z), 5
-    )
-
-
 def one_feature(rng: np.random.Generator, kind: str, T: int) -> np.ndarray:
     """A signal with ties, plateaus, changes, slopes or outliers."""
     if kind == "noise":

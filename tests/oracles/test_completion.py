@@ -74,9 +74,3 @@ def test_spectral_completion_of_a_similarity() -> None:
     assert spectral_completion(
         DenseForm(W / np.outer(degree, degree)), 2, known
     ) == Partition.from_labels(y)
-
-
-def test_everything_known() -> None:
-    truth = Partition.from_labels([0, 1, 0, 2, 2, 1])
-    form = LowRankForm(np.random.default_rng(2).normal(size=(6, 2)))
-    assert ConstrainedKMeans()(form, None, PartialPartition.from_partition(truth)) == truth

@@ -42,28 +42,6 @@ def test_value_is_linear_with_this_gradient(family, partition) -> None:
         assert (up - down) / (2 * h) == pytest.approx(slope[k], rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
-def test_zero_metric_is_a_zero_form(family) -> None:
-    samples = Samples(np.random.default_rng(3).normal(size=(9, 3)))
-    form = LinearFeatures(family).at(np.zeros_like(family.identity(3)))(samples)
-    assert [form.at(partition) for partition in PARTITIONS] == [0.0, 0.0, 0.0]
-    np.testing.assert_array_equal(form.matvec(np.eye(9)), np.zeros((9, 9)))
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
-def test_shift_of_the_data_changes_nothing(family) -> None:
-    rng = np.random.default_rng(4)
-    X = np.round(rng.normal(size=(9, 3)) * 2**12) / 2**12
-    w = weights_of(family, rng)
-    features = LinearFeatures(family)
-    for partition in PARTITIONS:
-        near, far = (
-            features.gradient(samples, features.at(w)(samples), partition)
-            for samples in (Samples(X), Samples(X + 1e8))
-        )
-        np.testing.assert_allclose(near, far, atol=1e-6)
-
-
 def test_single_feature_components_take_columns() -> None:
     """A diagonal metric that leaves features out has only the columns it weighs."""
     X = np.random.default_rng(5).normal(size=(9, 3))

@@ -104,14 +104,6 @@ def test_tensors_as_labels_are_read_by_value_or_refused() -> None:
         Partition.from_labels(labels.requires_grad_())
 
 
-def test_runs_of_labels_that_come_back() -> None:
-    labels = ["a", "a", "b", "a", "a", "a"]
-    assert Partition.from_runs(labels).change_points.tolist() == [2, 3, 6]
-    clusters = Partition.from_labels(labels)
-    assert (clusters.n_clusters, clusters.contiguous) == (2, False)
-    assert clusters.sizes.tolist() == [5, 1]
-
-
 @settings(max_examples=60, deadline=None)
 @given(segment_ends())
 def test_change_points_and_labels_are_two_ways_to_the_same(ends) -> None:

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points, pack_sequences
-from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
+from metriclearn.running.executors import DaskExecutor, ThreadExecutor, shard_bounds
 from tests.cluster import Cluster
 from tests.processes import kill_after_writing
 from tests.solvers.complete_problem import hinge_of
@@ -107,15 +107,6 @@ class Killer:
 
     def on_end(self, solution: Any) -> None:
         assert self.killed
-
-
-def test_sums_are_added_function_by_function() -> None:
-    first = Sums(np.array([0, 2]), np.array([1.0, 2.0]), np.array([[1.0], [2.0]]))
-    second = Sums(np.array([2, 3]), np.array([4.0, 8.0]), np.array([[4.0], [8.0]]))
-    total = add_up([first, second])
-    assert total.groups.tolist() == [0, 2, 3]
-    assert total.values.tolist() == [1.0, 6.0, 8.0]
-    assert total.slopes.ravel().tolist() == [1.0, 6.0, 8.0]
 
 
 def test_shards_are_whole_groups_or_parts_of_one() -> None:

@@ -1,14 +1,11 @@
 """Requirements of parameters: values, messages, checks of every estimator."""
 
-import gc
 import pkgutil
-import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from inspect import get_annotations, isabstract
 from types import FunctionType
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +14,12 @@ from sklearn.base import BaseEstimator
 import metriclearn
 from metriclearn.running import parameters
 from metriclearn.running.parameters import (
-    SWITCH,
     Needs,
     OneOf,
     Positive,
     Real,
     Whole,
     check_parameters,
-    needs,
     requirements,
 )
 from tests.adversarial.callables import arguments
@@ -78,46 +73,6 @@ def test_every_requirement_of_an_annotation_is_read() -> None:
             assert row or not (kind.startswith("Annotated[") or kind in shared), f"{thing}.{name}"
 
 
-@dataclass
-class Outer:
-    kept: Annotated[int, Whole(1)] = 1
-    narrowed: Annotated[int, Whole(1)] = 2
-    free: Annotated[int, Whole(1)] = 1
-
-
-@dataclass
-class Inner(Outer):
-    narrowed: Annotated[int, Whole(2)] = 2
-    free: int = 1
-    switch: bool = True
-    unknown: "OnlyForTypeCheckers" = 0  # type: ignore[name-defined]  # noqa: F821
-
-
-class Written(Inner):
-    def __init__(
-        self, kept: Annotated[int, Whole(1)] = 1, narrowed: "Annotated[int, Whole(3)]" = 3
-    ) -> None:
-        self.kept, self.narrowed = kept, narrowed
-
-
-@needs
-def function(kept: Annotated[int, Whole(1)], *, narrowed: "Annotated[int, Whole(1)]" = 1) -> None:
-    """Do nothing."""
-
-
-def test_a_class_inherits_requirements_and_declares_them_again() -> None:
-    one, two, three = (Whole(least).words for least in (1, 2, 3))
-    for thing, words in {
-        Outer: [one, one, one],
-        Inner: [one, two, None, SWITCH.words, None],
-        Written: [one, three],
-        function: [one, one],
-    }.items():
-        assert [row and row.words for row in requirements(thing).values()] == words
-    with pytest.raises(ValueError, match=r"^function needs a whole narrowed of at least 1, got 0"):
-        function(1, narrowed=0)
-
-
 class Nonsense:
     """A value that no parameter accepts."""
 
@@ -133,12 +88,3 @@ def test_every_estimator_refuses_nonsense(cls: Any, name: str) -> None:
     words = rf"^{cls.__name__} needs .*\b{name.rstrip('s')}.*, got nonsense"
     with pytest.raises(ValueError, match=words):
         check([[0.0], [1.0], [2.0]], [0, 0, 1])
-
-
-def test_classes_made_at_run_time_are_not_kept() -> None:
-    made = type("Mine", (metriclearn.ChangePointMetricLearner,), {})
-    made().fit(np.arange(4.0), [0, 0, 1, 1])
-    kept = weakref.ref(made)
-    del made
-    gc.collect()
-    assert kept() is None

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import pickle
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -26,20 +25,6 @@ LEARNER = ml.ChangePointMetricLearner
 @pytest.fixture(scope="module")
 def learner() -> ml.ChangePointMetricLearner:
     return ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1)).fit(XS, YS)
-
-
-METRICS = [
-    baselines.RelevantComponents(contiguous=False),
-    baselines.ClosedFormMetric(),
-    baselines.NeighborhoodComponents(max_iter=5, random_state=0),
-]
-
-
-@pytest.mark.parametrize("metric", METRICS, ids=repr)
-def test_metrics_of_baselines_come_back(metric, tmp_path) -> None:
-    """Learners do so in tests/conformance."""
-    loaded = ml.load(ml.save(metric.fit(XS[0], YS[0]), tmp_path / "model.npz"))
-    np.testing.assert_equal(vars(loaded), vars(metric))
 
 
 def test_what_two_parts_share_is_one_after_loading(tmp_path: Path) -> None:
@@ -170,14 +155,6 @@ def test_incomplete_or_invented_contents_and_other_formats_are_refused(tmp_path,
             ValueError, match=rf"reads format 6, .* has format {other}; load .* metriclearn 9\.1"
         ):
             ml.load(path)
-
-
-def test_fractions_are_numbers(tmp_path) -> None:
-    solver = ml.solvers.CuttingPlane(stabilization=Fraction(1, 3), tolerance=1e-2)
-    learner = LEARNER(ml.FullMetric(), ml.Trace(Fraction(1, 100)), solver).fit(XS, YS)
-    loaded = ml.load(learner.save(tmp_path / "model.npz"))
-    assert loaded.regularizer.strength == 0.01
-    np.testing.assert_array_equal(loaded.components_, learner.components_)
 
 
 def test_an_array_that_another_program_changed_is_refused(tmp_path, learner) -> None:

@@ -54,16 +54,6 @@ def test_trees_that_point_elsewhere_are_refused(kind: str, tmp_path) -> None:
         ml.load(path)
 
 
-def test_foreign_parts_are_refused(tmp_path) -> None:
-    class Scaler(StandardScaler):
-        """Of no public module."""
-
-    pipeline = make_pipeline(Scaler(), LogisticRegression())
-    model = Viterbi(Posteriors(pipeline, 1)).fit(XS, NAMES)
-    with pytest.raises(TypeError, match=r"metriclearn\.save stores"):
-        ml.save(model, tmp_path / "model.npz")
-
-
 def test_a_model_is_described_without_reading_its_classifiers(tmp_path) -> None:
     """skops imports all of scikit-learn, which takes seconds."""
     frames = Viterbi(Posteriors(LogisticRegression(), 1), penalty=1.0)

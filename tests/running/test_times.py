@@ -1,6 +1,5 @@
 """Times of rows in all forms: rates, holes, what can be read in two ways, and errors."""
 
-import pickle
 import warnings
 from datetime import datetime, timedelta, timezone
 
@@ -276,17 +275,3 @@ def test_formats_of_strftime() -> None:
     for zone in ("+01", "+0100", "+01:00"):
         assert zoned.read(f"10.03.2026 10:00:00{zone}") == expected
     assert zoned.read("2026-03-10") is None
-
-
-@pytest.mark.parametrize(("title", "zoned", "end"), [("", 0, ""), (" with zones", 1, "Z")])
-def test_forms_pickled_before_short_years_were_a_form_of_stamps_still_read_stamps(
-    title, zoned, end
-):
-    # written by that version; a form that reads nothing would lose the times without an error
-    known = (
-        f"ccopy_reg\n_reconstructor\n(cmetriclearn.running.time_forms\nForm\nc__builtin__\ntuple\n"
-        f"(Vtime stamps{title}\ncfunctools\npartial\np4\n(cmetriclearn.running.time_forms\n_stamp\n"
-        f"p5\ntRp7\n(g5\n(Vyear\nI0{zoned}\nt(dNtbF1000000000.0\nI0\nttR."
-    )
-    form = pickle.loads(known.encode())
-    assert form.read(f"1970-01-01 00:00:02{end}") == 2_000_000_000

@@ -100,17 +100,6 @@ def test_parts_and_other_roots() -> None:
         np.testing.assert_allclose(scaled, 4.0 * whole, atol=1e-14)
 
 
-def test_neighbors_are_those_within_the_radius() -> None:
-    positions = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 5.0]])
-    np.testing.assert_array_equal(
-        np.sort(Neighborhood(1.5).pairs(positions), axis=0), [[0, 1], [1, 2]]
-    )
-    with pytest.raises(ValueError, match="holds no pair"):
-        Neighborhood(0.5).pairs(positions)
-    with pytest.raises(ValueError, match="nodes with positions"):
-        Neighborhood(0.5).pairs(None)
-
-
 def test_offsets_are_steps_between_nodes() -> None:
     positions = np.array([[x, y] for y in range(3) for x in range(4)], dtype=float)
     found = Neighborhood(offsets=[(1, 0), (0, -2)]).pairs(positions)

@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 from sklearn.base import clone
 
 import metriclearn as ml
-from metriclearn.estimators.learners.alternation import Alternation
 from metriclearn.oracles.spectral import TopEigenvectors
-from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
+from metriclearn.similarities import NodeLabels, Nodes
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
 from tests.estimators.test_normalized_cuts import SMALL, arrays, images, learner_of
@@ -103,24 +101,6 @@ def test_images_with_unlabeled_pixels() -> None:
     np.testing.assert_allclose(again.components_, learner.components_)
 
 
-def test_neighborhoods_and_given_similarities() -> None:
-    pytest.importorskip("skimage")
-    X, y = images()
-    similarity = ml.similarities.GaussianSimilarity(Neighborhood(15.0))
-    learner = learner_of(similarity=similarity, features=SMALL)
-    learner.fit(X, some_of(y, 0.2))
-    assert [done.shape for done in learner.completions_] == [(40, 50)] * 3
-    random = np.random.default_rng(0)
-    labels = random.permutation(np.arange(20) % 2)
-    noise = random.uniform(size=(2, 20, 20))
-    stack = np.stack([labels[:, None] == labels, *(noise + noise.transpose(0, 2, 1)) / 2])
-    known = np.where(np.arange(20) < 8, labels, -1)
-    given = learner_of(similarity=ml.similarities.GivenSimilarities())
-    given.fit([stack], [known])
-    np.testing.assert_array_equal(given.completions_[0], labels)
-    assert given.score([stack], [labels]) == 0.0
-
-
 def test_full_labels_are_learned_as_ever() -> None:
     X, y = arrays()
     full = learner_of().fit(X, y)
@@ -128,20 +108,6 @@ def test_full_labels_are_learned_as_ever() -> None:
     for read in (lambda labels: ml.PartialPartition(len(labels), labels), ml.Partition.from_labels):
         again = learner_of().fit(X, list(map(read, y)))
         np.testing.assert_array_equal(again.components_, full.components_)
-
-
-def test_an_interrupted_alternation_goes_on(tmp_path: Path) -> None:
-    X, y = arrays()
-    known, file = some_of(y, 0.25), str(tmp_path / "state.npz")
-    start = Alternation(start=ml.estimators.PrincipalStart())
-    whole = learner_of(alternation=start).fit(X, known)
-    first = Alternation(2, ml.estimators.PrincipalStart(), file)
-    learner_of(alternation=first).fit(X, known)
-    rest = Alternation(20, ml.estimators.PrincipalStart(), file)
-    resumed = learner_of(alternation=rest).fit(X, known)
-    assert len(whole.alternation_) > 2
-    np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-5)
-    assert resumed.alternation_.reason == whole.alternation_.reason
 
 
 def test_spans_of_pixels_are_refused_in_one_sentence() -> None:

@@ -1,14 +1,13 @@
 """CuttingPlane: one slack or many, stabilized or plain, regularizers of the user's own."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import metriclearn as ml
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import Norm, Quadratic
+from metriclearn.solvers.regularizers import Norm
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
@@ -37,12 +36,6 @@ def minimize(problem: CompleteProblem, **settings):
     return solver.minimize(problem.stated())
 
 
-def test_more_slacks_need_fewer_rounds() -> None:
-    problem = CompleteProblem(ml.FullMetric(), ml.SquaredFrobenius(1e-2), "learned", 0)
-    many, one = (minimize(problem, n_slack=n, tolerance=1e-3) for n in (True, False))
-    assert len(many.trace) < len(one.trace)
-
-
 @pytest.mark.parametrize("metric", [ml.DiagonalMetric(), ml.FullMetric()])
 @pytest.mark.parametrize("omega", [CvxpyTrace(0.02), CvxpyTrace(0.02, 5.0), Spread()])
 def test_any_convex_regularizer(omega, metric) -> None:
@@ -61,15 +54,6 @@ def test_an_expression_reads_the_metric_in_the_unit_of_the_data() -> None:
     solution = ml.solvers.CuttingPlane(tolerance=1e-4).minimize(stated)
     assert solution.converged
     assert solution.objective == pytest.approx(problem.optimum, abs=2e-4 * solution.scale)
-
-
-def test_weights_of_features_have_the_optimum_of_the_bundle() -> None:
-    weighted = SimpleNamespace(terms=lambda cone: Quadratic(cone, 0.0, np.array([0.5, 0.01, 0.02])))
-    problem = CompleteProblem(ml.DiagonalMetric(), weighted, "learned", 2)
-    planes, bundle = minimize(problem), ml.BundleDual(1e-5).minimize(problem.stated())
-    assert planes.converged
-    assert bundle.converged
-    assert planes.objective == pytest.approx(bundle.objective, abs=2e-5 * bundle.scale)
 
 
 def test_a_norm_without_an_expression_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Random Fourier features: unbiased, error O(1/√D), and the exact linear SVM on top."""
+"""Random Fourier features: unbiased, and their error is O(1/√D)."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import check_estimator
 
 from metriclearn.views.fourier import RandomFourierFeatures
-from tests.views.primal_svm import primal_svm
 
 KERNELS = {
     "gaussian": lambda r: np.exp(-(r**2)),
@@ -47,27 +46,6 @@ def test_metrics_of_every_form_agree() -> None:
     ]
     assert np.allclose(maps[0], maps[1])
     assert np.allclose(maps[0], maps[2])
-
-
-def test_primal_svm_is_optimal() -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(10):
-        phi = rng.normal(size=(25, 3))
-        y = np.where(phi[:, 0] + rng.normal(size=25) > 0, 1, -1)
-        w, (low, high), objective = primal_svm(phi, y, 0.7)
-        for _ in range(50):
-            v, b = w + 1e-4 * rng.normal(size=3), (low + high) / 2 + 1e-4 * rng.normal()
-            other = 0.5 * v @ v + 0.7 * np.maximum(0, 1 - y * (phi @ v + b)).sum()
-            assert other >= objective - 1e-13
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_primal_svm_of_random_labels_ends() -> None:
-    """All samples are on the wrong side or at the margin, so w = 0 is optimal."""
-    rng = np.random.default_rng(300)
-    phi, y = rng.normal(size=(300, 2)), rng.choice([-1.0, 1.0], 300)
-    least = 2 * 100.0 * min(np.sum(y > 0), np.sum(y < 0))
-    assert primal_svm(phi, y, 100.0).objective == pytest.approx(least, rel=1e-9)
 
 
 def test_scikit_learn_contract() -> None:

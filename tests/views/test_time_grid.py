@@ -180,10 +180,3 @@ def test_change_times_refuses_what_are_no_times_or_change_points() -> None:
         change_times(WALK.iloc[::-1], [2])
     with pytest.raises(ValueError, match="from 1 to n_samples=5"):
         change_times(WALK, [6])
-
-    class Unfriendly:
-        def __array__(self, dtype: object = None, copy: object = None) -> None:
-            raise RuntimeError
-
-    with pytest.raises(ValueError, match="change_times needs a data frame, or the times"):
-        change_times(Unfriendly(), [1])

@@ -23,7 +23,7 @@ from metriclearn.apps.console.commands import main
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.datasets.formats import read_labels, write_file
 from metriclearn.datasets.segments import row_labels
-from metriclearn.running.extras import install, optional
+from metriclearn.running.extras import install
 from tests.features.sounds import RATE, write_wave
 
 
@@ -451,14 +451,6 @@ def test_neighbors_of_one_label_are_joined() -> None:
     assert [label for *_, label in segmenter.segments(X)] == ["low", "high"] * 2
 
 
-def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
-    (songs / "wrong.csv").write_text("recording,start,end,label\nr0,0,20,a\nr1,0,20,a\n")
-    cache, out = songs / "cache", songs / "wrong.model"
-    fit = ("fit", songs, "--segments", "wrong.csv", "--out", out, "--cache", cache)
-    console.assert_refused("needs a boundary to learn from, but each recording of", *fit)
-    assert not out.exists()
-
-
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
@@ -598,8 +590,6 @@ def test_compare_folders(tmp_path: Path, console: Console) -> None:
     (blank / "a.csv").write_text("x,who\n1,\n2,b\n")
     words = "no value in row 1 of column 'who'; write one."
     console.assert_refused(words, "compare", blank, found, "--label", "who", "--rate", 1)
-    words = "does not exist; correct the name of this table."
-    console.assert_refused(words, "compare", tmp_path / "no.csv", found)
     for name, end in (("a", 1.0), ("b", 2.0)):
         spans = [(0.0, end, "x"), (end, 2.5, "y"), (2.5, 3.0, "x")]
         save_segments({name: spans}, found / f"{name}.segments.csv")
@@ -660,18 +650,6 @@ def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> N
             main(arguments)
         assert stopped.value.code == 2
         assert shown in capsys.readouterr().err
-
-
-def test_installed_command() -> None:
-    command = Path(sys.executable).with_name("metriclearn")
-    if not command.exists():
-        pytest.skip("metriclearn is not installed beside this Python")
-    paths = os.environ | {"PYTHONPATH": str(Path(ml.__file__).parents[1])}
-    call = [command, "compare", "none", "none"]  # which loads little
-    done = subprocess.run(call, env=paths, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: ")
-    assert "does not exist" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -784,8 +762,3 @@ def test_extras_are_installed_as_the_package_is(origin, command, tmp_path, monke
         (place / "direct_url.json").write_text(json.dumps(origin))
     monkeypatch.syspath_prepend(tmp_path)
     assert install("audio") == f"pip install {command}"
-    sentence = "needs nothing_here, which is not installed: pip inst"
-    with pytest.raises(
-        ModuleNotFoundError, match=sentence
-    ):  # which a search of modules passes over
-        optional("nothing_here.part", "audio")

@@ -16,7 +16,6 @@ from metriclearn import ChangePointMetricLearner, Segmenter
 from metriclearn.apps.console.commands import main
 from metriclearn.apps.console.live import live_segments, pulse_code, sound_rows, table_rows
 from metriclearn.datasets import LabeledSequences, read_features, read_segments
-from tests.datasets.test_files import DIALECTS
 from tests.processes import PROCESSES, run_console
 
 NAMES = ("idle", "wash", "idle", "spin", "wash")
@@ -211,7 +210,7 @@ def test_any_segmenter_with_a_stream() -> None:
     assert found == [(a, b, "") for a, b in zip([0, *ends], ends)]
 
 
-MORE = {
+TABLES = {
     "truth values": "t,wet,label\n0.5,TRUE,a\n1,FALSE,b\n",
     "a column without a name": ",t,label\n0,0.5,a\n1,1.5,b\n",
     "missing values": "t,u,label\n0.5,,a\n1,NA,b\n2,3,b\n",
@@ -222,11 +221,11 @@ MORE = {
 }
 
 
-@pytest.mark.parametrize("table", [*DIALECTS.values(), *MORE.values()], ids=[*DIALECTS, *MORE])
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_streams_read_the_rows_of_files(table: str, tmp_path: Path) -> None:
     file = tmp_path / "new.csv"
     file.write_bytes(table.encode())
-    frame = read_features(file, ignore=["label, in, words"])
+    frame = read_features(file)
     stream = io.TextIOWrapper(io.BytesIO(table.encode()), encoding="utf-8")
     rows = np.vstack(list(table_rows(stream, list(frame.columns))))
     np.testing.assert_array_equal(rows, frame.to_numpy())

@@ -1,6 +1,5 @@
 """Learning on the label page: segments agree with the labels, and the rest is the best."""
 
-import sys
 import warnings
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -212,25 +211,6 @@ def test_a_model_is_shown_once_it_is_better_than_one_segment_on_what_is_held_out
         group, _ = _learned({"r0": sorted([*segments[:count], *changes[: count - 1]])}, [noise])
         assert not group.is_shown
         assert 1 <= group.judgment.missing < count
-
-
-def test_learning_leaves_the_filters_of_warnings_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They belong to all threads, and the page learns in one: before, warnings could be lost."""
-    recordings, annotations = zip(*(_kinds(seed, 6) for seed in range(2)))
-    once = Annotation(0.0, 1 / RATE, "segment", "once")  # a name with a single row
-    first = [once, annotations[0][0]._replace(start=1 / RATE), *annotations[0][1:]]
-    usual, callers = warnings.catch_warnings, []
-
-    def watched(*args, **options):
-        callers.append(sys._getframe(1).f_code.co_filename)
-        return usual(*args, **options)
-
-    monkeypatch.setattr(warnings, "catch_warnings", watched)
-    group, given = _learned({"r0": sorted(first), "r1": annotations[1]}, list(recordings))
-    assert given.names == sorted([*NAMES, "once"])
-    assert group.model is not None
-    assert len(group.segment(given)) == 2
-    assert not [name for name in callers if "metriclearn" in Path(name).parts]
 
 
 def test_learning_from_labels_that_leave_little_to_learn_warns_of_nothing() -> None:

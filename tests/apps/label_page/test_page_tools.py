@@ -1,4 +1,4 @@
-"""Tools of the label page in a browser: sound, screen readers, tiers, names, the whole screen."""
+"""Tools of the label page in a browser: sound, screen readers, tiers, names, models."""
 
 import re
 from itertools import pairwise
@@ -10,7 +10,6 @@ import pytest
 from scipy.io import wavfile
 
 import metriclearn
-from metriclearn.apps.label_page.learning.check import Check
 from tests.apps.label_page.browsing import SECONDS, Page, segments, write_labels, write_table
 
 CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
@@ -147,26 +146,6 @@ def test_frequencies_stand_at_their_height_beside_the_spectrogram(page: Page) ->
     assert np.average(np.arange(-25, 26), weights=apart) == pytest.approx(0.0, abs=1.5)
 
 
-def test_the_page_says_why_the_share_has_moved(page: Page) -> None:
-    script = """
-    const [curve, done] = arguments;
-    import(new URL("static/quality.js", location)).then((it) => done(it.verdict(curve)));
-    """
-    few = "With so few stretches the number is rough, and still jumps up and down."
-    for before, after, words in (
-        ((3, 3, 3), (6, 6, 5), "The change from 50 % is within chance. " + few),
-        ((20, 20, 20), (40, 60, 10), "Up from 50 %: the model has learned from more stretches."),
-        ((20, 60, 5), (40, 50, 50), "Down from 92 %: the stretches that you labeled since are"),
-        ((20, 20, 20), (40, 40, 40), "sets none that you have not."),
-    ):
-        curve = [Check(*counts).as_json() for counts in (before, after)]
-        title, text = page.browser.execute_async_script(script, curve)
-        share = after[1] / (after[1] + after[2])
-        assert title.startswith(f"{100 * share:.0f} % of boundaries agree (likely ")
-        assert words in text
-        assert text.endswith(words) or words.startswith("Down")
-
-
 def test_tiers_are_separate_and_seen_together(page: Page) -> None:
     page.saved()
     page.click(8.0)
@@ -195,30 +174,6 @@ def test_tiers_are_separate_and_seen_together(page: Page) -> None:
     page.saved()
     assert page.text("#tier") == ""
     assert [one["level"] for one in page.browser.get_log("browser")] == []
-
-
-@pytest.mark.parametrize("size", [(1000, 700), (1900, 1060)])
-def test_the_timeline_takes_the_screen_that_is_left(page: Page, size: tuple[int, int]) -> None:
-    page.open("tone")
-    page.browser.set_window_size(*size)
-    script = """
-    const box = (id) => document.querySelector(id).getBoundingClientRect();
-    const [line, plot, main] = ["#timeline", "#timeline .u-wrap", "main"].map(box);
-    return [innerWidth, innerHeight, line.width, line.height, plot.height, main.bottom,
-      document.documentElement.scrollHeight];
-    """
-
-    def is_drawn() -> bool:  # the plot follows the timeline after a moment
-        height, plot = page.browser.execute_script(script)[3:5]
-        return height > 0.55 * size[1] - 100 and abs(plot - height) < 4
-
-    page.until(is_drawn, 10)
-    wide, high, width, height, plot, bottom, scrolled = page.browser.execute_script(script)
-    assert width > wide - 340
-    assert height > high - 330
-    assert plot == pytest.approx(height, abs=4)
-    assert bottom <= high + 1
-    assert scrolled <= high + 1
 
 
 def test_a_model_is_learned_and_then_downloaded(browser, folder, serve, tmp_path) -> None:

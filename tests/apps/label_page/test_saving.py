@@ -128,16 +128,6 @@ def test_a_table_that_was_not_replaced_in_time_is_replaced_at_the_next_start(ser
     assert table.read_bytes().endswith(b"edited\n")
 
 
-def test_names_of_kept_tables_stay_short(server: Server) -> None:
-    table = server.folder / "segments.csv"
-    for revision in range(36):
-        assert server.change(revision, one=SEGMENTS[: 1 + 2 * (revision % 2)])[0] == 200
-        table.write_text(f"recording,start,end,label\none,0,1,{revision % 35}\n")
-    names = sorted(name for name in server.written() if "before" in name)
-    assert len(names) == 35  # the last one has the content of the first
-    assert max(map(len, names)) <= len("segments.csv.before.35")
-
-
 def test_what_is_acknowledged_can_be_opened(tmp_path: Path) -> None:
     generator, seconds = np.random.default_rng(0), 9.0
     project, n_refused = Project(tmp_path, {"one": seconds}), 0

@@ -16,7 +16,6 @@ from metriclearn.apps.console.commands import main
 from metriclearn.apps.label_page.annotation import read_annotations
 from metriclearn.apps.label_page.project import read_project
 from metriclearn.apps.label_page.server import application, open_page
-from metriclearn.apps.label_page.signals import open_recordings
 from metriclearn.datasets.annotations import read_segments
 from tests.apps.serving import serving
 from tests.features.sounds import write_video
@@ -92,15 +91,6 @@ SEGMENTS = [
     {"start": 3.0, "end": 3.0, "kind": "change"},
     {"start": 3.0, "end": 5.5, "kind": "no change"},
 ]
-
-
-def test_names_of_recordings_that_addresses_quote(tmp_path: Path, capsys: Any) -> None:
-    names = ["a b", "ünï #1%", "q'<i>?&"]
-    for seed, name in enumerate(names):
-        write_table(tmp_path / f"{name}.csv", seed=seed)
-    assert main(["label", str(tmp_path), "--check"]) == 0
-    report = capsys.readouterr().out
-    assert all(f"{name}: table, 90.0 s" in report for name in names)
 
 
 def test_saved_at_once_and_read_again(server: Server) -> None:
@@ -267,16 +257,6 @@ def test_a_video_without_sound_does_not_close_a_folder_of_sound(tmp_path: Path) 
     assert [one["name"] for one in state["recordings"]] == ["sound"]
 
 
-def test_error_for_a_file_that_was_removed(tmp_path: Path) -> None:
-    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
-    path = tmp_path / "sound.wav"
-    soundfile.write(path, np.random.default_rng(0).normal(size=8000), 8000)
-    for server in running(tmp_path):
-        assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 200
-        path.unlink()
-        assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 404
-
-
 def test_ports_that_cannot_be_used_are_refused_in_a_sentence(tmp_path, capsys) -> None:
     place = str(two_tables(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -425,15 +405,3 @@ def test_tiles_are_minima_and_maxima(untouched: Server, level: int, n_bins: int)
     assert len(tile) == n_bins
     np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-5, atol=1e-6)
     assert untouched.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
-
-
-def test_tables_named_like_those_of_segments_are_noted(tmp_path: Path) -> None:
-    write_table(tmp_path / "one.csv")
-    write_table(tmp_path / "walk_segments.csv")
-    (tmp_path / "segments.csv").write_text("recording,start,end,label\none,0,1,a\n")
-    # an export of the page, and a recording of such a name
-    (tmp_path / "one.labels.csv").write_text("recording,start,end,label\none,0,1,a\n")
-    write_table(tmp_path / "two.labels.csv")
-    with pytest.warns(UserWarning, match=r"they are no recordings: walk_segments\.csv; give"):
-        recordings, _ = open_recordings(tmp_path)
-    assert [one.name for one in recordings] == ["one", "two.labels"]

@@ -15,8 +15,6 @@ pytest.importorskip("av")
 pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
-from experiments.data.assembled_shows import PARTS, build_shows
-from experiments.data.drawn_scenes import Shot, draw_shots
 from experiments.data.generated_videos import build_videos
 from experiments.harness.procedure import Case
 from experiments.studies.audio_and_video import AudioAndVideo, folder_cases, held_out_cases, unseen
@@ -140,36 +138,3 @@ def test_videos_are_as_long_as_their_segments_and_the_same_for_a_seed(tmp_path: 
     changed = path.stat().st_mtime_ns
     build_videos(first, 3, 20.0, (1, 0, 0))
     assert path.stat().st_mtime_ns == changed  # built once
-
-
-def test_scenes_differ_in_direction() -> None:
-    steps = {}
-    for kind in ("studio", "stage"):
-        pictures = list(draw_shots([Shot(kind, 1)] * 12, np.random.default_rng(0)))
-        gray = np.mean(pictures, axis=3)
-        steps[kind] = [np.abs(np.diff(gray, axis=a)).mean() for a in (1, 2)]
-    assert steps["studio"][0] > 1.1 * steps["studio"][1]  # changes from row to row
-    assert steps["stage"][1] > 1.1 * steps["stage"][0]
-
-
-def test_sources_of_shows_are_disjoint() -> None:
-    sources = [{*part.songs, *(name for _, name in part.speech)} for part in PARTS.values()]
-    assert sum(map(len, sources)) == len(set.union(*sources))
-
-
-@needs_data
-def test_show_alternates_in_passages_of_5_to_25_seconds(tmp_path: Path) -> None:
-    folder = build_shows(tmp_path, 1, 0.6, (0, 0, 1))
-    spans = read_segments(folder / "test" / "segments.csv")["test0"]
-    labels = [label for _, _, label in spans]
-    assert all(a != b for a, b in zip(labels, labels[1:]))  # noqa: RUF007
-    lengths = np.array([b - a for a, b, _ in spans])
-    assert lengths.min() >= 5.0 - 0.002
-    assert lengths.max() <= 25.0 + 0.002
-    assert all(a[1] == b[0] for a, b in zip(spans, spans[1:]))  # noqa: RUF007
-    path = folder / "test" / "test0.mp4"
-    assert duration(path) == pytest.approx(spans[-1][1], abs=0.4)
-    again = build_shows(tmp_path / "again", 1, 0.6, (0, 0, 1))
-    assert read_segments(again / "test" / "segments.csv")["test0"] == spans
-    heard = [np.concatenate(list(audio_blocks(f / "test" / "test0.mp4"))) for f in (folder, again)]
-    np.testing.assert_array_equal(*heard)

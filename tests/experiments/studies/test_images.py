@@ -1,29 +1,17 @@
-"""The experiment ``images``: losses by hand, candidates, methods end to end."""
+"""The experiment ``images``: losses by hand, splits, a run on images of another folder."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from experiments.harness.procedure import Case, Method, Outcome
-from experiments.rivals.image_baselines import (
-    EuclideanSimilarity,
-    ScikitLearnSpectral,
-    SimilarityGridSearch,
-    some_features,
-)
-from experiments.studies.images import MEASURES, Images, Pictures, image_scores, split, words_of
-from metriclearn import NormalizedCutMetricLearner
+from experiments.studies.images import MEASURES, Pictures, image_scores, split
 from metriclearn.datasets import LabeledImages
 from metriclearn.features import ImageFeatures
 from metriclearn.features.media.image import Color, PixelBlocks, Position
-from metriclearn.solvers import CCCP, FactorDescent
 from tests.estimators.test_normalized_cuts import images
-from tests.experiments.command import outcomes_of, refusal, results_of
+from tests.experiments.command import refusal, results_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -79,46 +67,6 @@ def test_splits_are_disjoint_and_by_seed(everything: Pictures) -> None:
     assert split(everything, 4, 1, 1)[1].data.names != []
     with pytest.raises(ValueError, match="n_train from 1 to 5"):
         split(everything, 6, None, 0)
-
-
-def outcome_of(method: Method, everything: Pictures, folder: Path) -> Outcome:
-    """Of one method with 4 images for training in 2 folds, and 2 for test."""
-    train, test = split(everything, 4, None, 0)
-    halves = [([0, 1], [2, 3]), ([2, 3], [0, 1])]
-    folds = [(train.select(part), train.select(rest)) for part, rest in halves]
-
-    case, measures = Case("seed 0", train, test, folds), ["foreground", "partition_loss", "jaccard"]
-    outcome, *_ = outcomes_of(
-        Images, [method], [case], folder, measures=measures, criterion=0.0, every_annotator=True
-    )
-    return outcome
-
-
-LEARNER = NormalizedCutMetricLearner(solver=CCCP(FactorDescent(8), max_rounds=2))
-SEARCH = SimilarityGridSearch([1], [1e-2, 1.0])
-SOME = FunctionTransformer(partial(some_features, keep=[0, 3]))
-
-
-@pytest.mark.parametrize(
-    ("method", "words"),
-    [
-        (
-            Method("ours", LEARNER, [{"regularizer__strength": s} for s in (1e-2, 1e-1)]),
-            "outer steps",
-        ),
-        (Method("grid", SEARCH), "of 4 pairs"),
-        (Method("some", make_pipeline(SOME, SEARCH)), "of 4 pairs"),
-        (Method("euclidean", EuclideanSimilarity()), ""),
-        (Method("scikit-learn", ScikitLearnSpectral(), [{"gamma": 0.1}, {"gamma": 0.2}]), "gamma"),
-    ],
-    ids=lambda value: value.name if isinstance(value, Method) else "",
-)
-def test_methods_train_and_are_scored(everything, method, words, tmp_path) -> None:
-    outcome = outcome_of(method, everything, tmp_path)
-    scores = outcome.scores["given"]
-    assert list(scores) == ["foreground", "partition_loss", "jaccard"]
-    assert [len(values) for values in scores.values()] == [2, 2, 2]
-    assert words in words_of(outcome)
 
 
 def write_images(folder: Path, places: range) -> None:
