@@ -1,5 +1,6 @@
 """Tiny runs of every experiment: the files they leave, and what is in them."""
 
+import errno
 import os
 import re
 import signal
@@ -9,12 +10,17 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
+from experiments.harness.cases import load_sequences
+from experiments.harness.command_line import configuration, one_sentence
 from experiments.harness.finished_fits import FinishedFits
-from experiments.harness.results import read_results
+from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
@@ -38,7 +44,8 @@ def rows(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
 def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of ``experiment=synthetic tiny=true``."""
     folder = tmp_path_factory.mktemp("runs") / "synthetic"
-    call("run", "experiment=synthetic", "tiny=true", ONE_MEMBER, f"hydra.run.dir={folder}")
+    with mock.patch("experiments.harness.finished_fits.SILENCE", 0.05):
+        call("run", "experiment=synthetic", "tiny=true", ONE_MEMBER, f"hydra.run.dir={folder}")
     return folder
 
 
@@ -180,6 +187,34 @@ def test_a_folder_is_not_for_training_and_for_test(own: tuple[Path, Path], tmp_p
     assert "5 of 5 are the same in both, such as 'series0'; name another folder." in message
 
 
+def test_columns_are_ignored_as_the_note_on_them_says(own: tuple[Path, Path], tmp_path) -> None:
+    table = pd.read_csv(own[0] / "series0.csv")
+    for i in range(4):
+        table.assign(time=np.arange(len(table))).to_csv(tmp_path / f"{i}.csv", index=False)
+    config = configuration("experiment=files", f"dataset.path={tmp_path}", "dataset.label=state")
+    with pytest.raises(ValueError, match=r"without numbers \(dataset.ignore=\[person\]\)."):
+        load_sequences(config, str(tmp_path))
+    config.dataset.ignore = ["person"]
+    with pytest.warns(UserWarning, match="Columns of times are no features and are left out: time"):
+        names = load_sequences(config, str(tmp_path)).feature_names
+    config.dataset.ignore = ["time", "person"]
+    assert load_sequences(config, str(tmp_path)).feature_names == names
+
+
+def test_evaluate_reads_columns_by_the_names_of_the_training(own, own_run, tmp_path) -> None:
+    labels = ("dataset.label=state", "dataset.group=person")
+    (tmp_path / "turned").mkdir()
+    for file in own[1].glob("*.csv"):
+        table = pd.read_csv(file)
+        table[table.columns[::-1]].to_csv(tmp_path / "turned" / file.name, index=False)
+    places = (f"model={own_run}/model.npz", f"dataset.root={tmp_path}/turned", "dataset=files")
+    call("evaluate", *places, *labels, f"hydra.run.dir={tmp_path}/scores")
+    scored = read_results(tmp_path / "scores" / "results.json")["rows"]
+    losses = {r["column"]: r["values"] for r in scored if r["measure"] == "partition_loss"}
+    one = rows(own_run)["ours/one model", "estimated"]["values"]
+    assert losses["estimated"] == pytest.approx(one)
+
+
 def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path) -> None:
     few = ("~methods.diagonal_l1", "~methods.rca", "n_folds=2")
     few = (*few, "dataset.rotate=true", "dataset.n_test=2")
@@ -190,6 +225,54 @@ def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path)
     found = rows(tmp_path)
     assert {len(row["values"]) for row in found.values()} == {5}
     assert len(list((tmp_path / "models").iterdir())) == 3 * 4  # with ours and the one model
+
+
+def test_multirun_runs_every_value_and_ends_with_one_table(tmp_path, capsys) -> None:
+    few = ("~methods.diagonal_l2", "~methods.rca", "n_folds=2", f"hydra.sweep.dir={tmp_path}")
+    call("run", "--multirun", "seed=3,4", *FEW, *few)
+    folders = [tmp_path / f"{place}-synthetic" for place in (0, 1)]
+    seeds = [read_results(folder / "results.json")["config"]["seed"] for folder in folders]
+    assert seeds == [3, 4]
+    values = [rows(folder)["euclidean", "estimated"]["values"] for folder in folders]
+    assert values[0] != values[1]
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert text.rstrip() in capsys.readouterr().out
+    head, _, *jobs = text.splitlines()
+    assert head == "| job | table | ours | best of the others |"
+    for job, folder, seed in zip(jobs, folders, seeds):
+        assert f"seed={seed}" in job
+        row = rows(folder)["ours", "estimated"]
+        assert f" | {Cell(row['mean'], row['standard_error'], False, False)} | " in job
+
+
+@pytest.mark.parametrize(
+    "interrupted",
+    [
+        "ThreadPool(1).map_async(time.sleep, [60]); time.sleep(0.1); raise KeyboardInterrupt(KEPT)",
+        "exec('raise KeyboardInterrupt(KEPT)')",  # Python would end by the signal, not with 130
+    ],
+)
+def test_a_command_ends_with_its_status_wherever_ctrl_c_came(interrupted: str) -> None:
+    """Without the end of Python, which would abort the process where such a thread is compiled."""
+    script = """
+import atexit, time
+from multiprocessing.pool import ThreadPool
+from experiments.harness.command_line import end_with, one_sentence
+
+KEPT = "Interrupted: all is kept."
+
+def main():
+    with one_sentence():
+        INTERRUPTED
+
+atexit.register(print, "the end of Python")
+print("begun")
+end_with(main)
+"""
+    script = script.replace("INTERRUPTED", interrupted)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (130, "begun\n")
+    assert ended.stderr == "Interrupted: all is kept.\n"
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
@@ -246,25 +329,50 @@ def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert finished(["key"], int, "4") == 3  # which is read
 
 
+def test_a_full_disk_is_a_sentence() -> None:
+    sentence = "Error: No space left for a file of the run; make room"
+    with pytest.raises(SystemExit, match=sentence), one_sentence():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_ordinary_files_without_a_terminal_get_lines_of_progress(synthetic: Path) -> None:
+    text = (synthetic / "run.log").read_text(encoding="utf-8")
+    assert re.search(r"choose: \d+ of \d+ fits are done", text)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["dataset=nowhere"], ["no dataset/nowhere", "hapt"]),
+        (["tiny=maybe"], ["tiny needs true or false, got maybe."]),
         (["n_folds=many"], ["n_folds needs a whole number, got many."]),
         (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
         (
             ["dataset.n_sample=3"],
             ["There is no n_sample in dataset; did you mean dataset.loader.n_samples."],
         ),
+        (["methods.l1.grid.strength=3"], ["There is no l1 in methods; there are one_segment, "]),
         (["+n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
+        (["+dataset.windows=3"], ["There is no windows in dataset; there are name, loader."]),
+        (["+methods.rca.column=[given]"], ["no column in methods.rca; did you mean columns."]),
         (["hydra/launcher=nowhere"], ["no hydra/launcher/nowhere", "[sweeps]"]),
+        (["executor=mpi"], ["dask, threads"]),
         (["n_jobs=0"], ["n_jobs needs a number of fits at the same time, or -1 for all, got 0."]),
         (["resume=/absent"], ["resume=/absent needs the folder of a run"]),
         (["experiment=hapt", "dataset.root=/absent"], ["/absent"]),
         (["experiment=files"], ["dataset.path=FOLDER"]),
         (
+            ["experiment=hapt", "dataset.test_root=/absent"],
+            ["dataset.test_root=/absent is not a f"],
+        ),
+        (
             ["experiment=audio", "dataset.root=."],
             ["named songs and meetings", "streams.meetings=null"],
+        ),
+        (["experiment=video", "tiny=true", "root=null"], ["root=FOLDER"]),
+        (
+            ["experiment=clustering", "tiny=true", "+protocols.A.nothing=2"],
+            ["among iris, wine, breast_cancer, digits, libras, letters, got nothing"],
         ),
     ],
     ids=lambda value: value[0],
@@ -272,6 +380,18 @@ def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_errors_of_the_user_are_one_sentence(options, words, tmp_path) -> None:
     message = refusal(tmp_path, *options)
     assert [word for word in words if word not in message] == []
+
+
+def test_the_unit_and_the_rates_of_reports_are_those_of_the_data() -> None:
+    for group in ("story", "user"):
+        config = configuration("experiment=gesture_phase", f"dataset.loader.group={group}")
+        assert config.unit == group
+    for options, rate in ((), 4.0), (("rates.meetings=8",), 8.0):  # turns are shorter than songs
+        config = configuration("experiment=audio", *options)
+        streams = OmegaConf.to_container(config.streams, resolve=True)
+        found = [streams["meetings"][key]["extractor"]["rate"] for key in ("data", "unseen")]
+        assert [config.fields.meetings.rate, *found] == [rate] * 3
+        assert streams["songs"]["data"]["extractor"]["rate"] == config.fields.songs.rate == 2.0
 
 
 def test_the_command_line_ends_with_one_sentence(tmp_path, capsys) -> None:

@@ -2,16 +2,20 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.cases import case_of, group_cases, group_folds
-from experiments.harness.choosing import choose
+from experiments.harness.choosing import choose, compare
 from experiments.harness.comparison import Comparison, with_tuned_penalty
+from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
+from experiments.harness.results import headline
 from experiments.harness.scoring import sequence_losses
 from experiments.studies.fewer_labels import counts
 from metriclearn.baselines import EqualCuts, Euclidean, TunedSegmenter
@@ -176,6 +180,31 @@ def test_ours_is_the_chosen_candidate_if_no_method_has_this_name(tmp_path: Path)
         assert name not in outcomes["ours"].scores["estimated"]
 
 
+def test_the_picture_shows_the_baseline_that_the_headline_names(tmp_path, monkeypatch) -> None:
+    """On the test data "single" is best, on data held out in training "many" is."""
+    monkeypatch.setattr("experiments.harness.comparison.save_model", lambda *_: None)
+    data = steps()
+    train, test = data.select(range(4)), data.select([4, 5])
+    test = replace(test, labels=[np.zeros(30, dtype=int)] * 2)
+    case = case_of("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
+    names = {"ours": 1.0, "many": 1.0, "single": 100.0}
+    methods = [Method(name, Fixed(penalty=penalty)) for name, penalty in names.items()]
+    config = OmegaConf.create({"dataset": None, "unit": "sequence", "name": "steps"})
+    procedure = type(
+        "Given", (InOneUnit,), {"methods": lambda _: methods, "cases": lambda _: [case]}
+    )
+    made = procedure(config)
+    outcomes = compare(made, FinishedFits(tmp_path / "fits", {}), 1)
+    story = made.story(outcomes, tmp_path)
+    assert "for the best baseline, single, which is better" in headline(
+        {**story.numbers, "name": "steps"}
+    )
+    for strip in story.artifacts.strips:
+        assert list(strip.segmentations) == ["truth", "ours", "single"]
+        assert strip.name.endswith("mean over all tests: ours 2.00, single 0)")
+        assert list(strip.signal) == ["x"]
+
+
 @pytest.mark.parametrize(("n_test", "sizes"), [(1, [1] * 5), (2, [2, 2, 1])])
 def test_rotating_cases_test_every_group_once(n_test: int, sizes: list[int]) -> None:
     data = steps(10, [f"g{i // 2}" for i in range(10)])
@@ -193,3 +222,22 @@ def test_rotating_cases_test_every_group_once(n_test: int, sizes: list[int]) -> 
 def test_folds_over_sequences_where_there_is_one_group() -> None:
     folds = group_folds(steps(3, ["a", "a", "a"]), 5)
     assert sorted(int(held[0]) for _, held in folds) == [0, 1, 2]
+
+
+def test_too_few_groups_or_sequences_are_one_clear_error() -> None:
+    with pytest.raises(ValueError, match=r"steps has 3 group\(s\), of which 3 cannot be held out"):
+        group_cases(steps(3), 3, False, 2, 0)
+    with pytest.raises(ValueError, match="2 or more training sequences to choose"):
+        group_folds(steps(1), 2)
+
+
+def test_interrupted_training_stops_the_comparison(tmp_path: Path) -> None:
+    class Interrupted(Fixed):
+        def fit(self, X: Any, y: Any) -> Self:
+            super().fit(X, y)
+            self.solution_ = SimpleNamespace(reason="interrupted")
+            return self
+
+    cases = group_cases(steps(), 2, False, 2, 0)
+    with pytest.raises(KeyboardInterrupt):
+        outcomes_of(Comparison, [Method("m", Interrupted())], cases, tmp_path)

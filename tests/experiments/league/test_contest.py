@@ -4,15 +4,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from experiments.harness.command_line import configuration
-from experiments.harness.committed import renewed
-from experiments.league.contest import League
-from experiments.league.contestants import BinarySegmentation, Contestant, HiddenMarkov, TextTiling
+from experiments.harness.command_line import CONFIGS, configuration
+from experiments.harness.committed import KEY, renewed, with_kept
+from experiments.harness.results import read_results
+from experiments.league.contest import League, set_cases
+from experiments.league.contestants import (
+    BinarySegmentation,
+    Contestant,
+    HiddenMarkov,
+    Member,
+    MetricAlone,
+    SampleVote,
+    TextTiling,
+)
 from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import against_ours, mean_ranks, on_other_units, within_interval
-from metriclearn.datasets import PenaltyTargets, data_folder
+from experiments.league.series import block_features, load_measured
+from experiments.rivals.windows import WindowClassifier
+from metriclearn import ChangePointMetricLearner, FullMetric, Partition, Segmenter, SquaredFrobenius
+from metriclearn.baselines import EqualCuts, TunedSegmenter
+from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
+from metriclearn.indices import partition_loss
+from metriclearn.problem.named_segments import NamedPartition
+from tests.datasets.made import texts as write_texts
 from tests.experiments.command import results_of
 
 RNG = np.random.default_rng(0)
@@ -41,10 +59,68 @@ def test_binary_segmentation_is_that_of_ruptures() -> None:
         assert model.predict_change_points(X[:1])[0].tolist() == expected
 
 
+def test_methods_of_few_lines_answer_as_members() -> None:
+    X, y = noisy(2.0), [TRUTH] * 4
+    cuts, names = Member(EqualCuts().fit(X, y)), Member(HiddenMarkov().fit(X, y))
+    data = cuts.read_data(X)
+    assert [one.change_points.tolist() for one in cuts.segmented(data)] == [[30, 60, 90]] * 4
+    found, labels = names.segmented(data), names.model.predict(X)
+    assert [one.sample_names.tolist() for one in found] == [one.tolist() for one in labels]
+
+
+def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:
+    X, y = noisy(1.5), [TRUTH] * 4
+    rivals = {"a": [Member(HiddenMarkov())], "b": [Member(WindowClassifier(LogisticRegression()))]}
+    members = {**rivals, "without names": [Member(EqualCuts())]}
+    vote = SampleVote(Segmenter(members, names=True, verbose=False)).fit(X, y)
+    agreement = vote.segmenter_.agreement_
+    assert len(agreement.scores) >= 8  # of each fold and of all, for each rival
+    new = noisy(1.5)
+    for x, names in zip(new, vote.predict(new)):
+        votes = np.zeros((90, 2))
+        for found, q in zip(agreement.form(x).members, agreement.weights):
+            if isinstance(found, NamedPartition):
+                votes[np.arange(90), found.sample_names] += q
+        sure = np.abs(votes[:, 0] - votes[:, 1]) > 0.9 * votes.sum(axis=1)
+        assert sure.sum() > 60
+        assert np.mean(names[sure] == votes[sure].argmax(axis=1)) > 0.95
+    truth = Partition.from_runs(TRUTH)
+    found = [Partition(ends=ends) for ends in vote.predict_change_points(new)]
+    assert np.mean([partition_loss(one, truth) for one in found]) < 0.5
+
+
+@pytest.mark.filterwarnings("ignore:recordings held out are segmented with a loss of")
+def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
+    """Two columns share a large noise, and only their difference changes: a full metric sees it."""
+
+    def shared() -> list[np.ndarray]:
+        step = np.outer(TRUTH == 1, [2.0, 0.0])
+        return [x + step + 6.0 * RNG.normal(size=(90, 1)) for x in noisy(0.0)]
+
+    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1))
+    X, new, losses = shared(), shared(), []
+    for learners in ([TunedSegmenter()], [learner, learner]):
+        model = MetricAlone(learners).fit(X, [TRUTH] * 4)
+        table = model.segmenter_.cross_fit_
+        views = {"scaled", "own scale", "windows, own scale", "details, own scale"}
+        assert set(table.families) == views
+        assert len(table.members) == 4 * len(learners)
+        found = [Partition(ends=ends) for ends in model.predict_change_points(new)]
+        truth = Partition.from_runs(TRUTH)
+        losses.append(np.mean([partition_loss(one, truth) for one in found]))
+    assert losses[1] < losses[0]
+
+
 def test_text_tiling_cuts_at_the_deepest_valleys() -> None:
     likeness = np.array([1.0, 0.5, 0.5, 0.1, 0.5, 0.45, 0.5])
     model = TextTiling().fit([likeness[:, None]], [np.array([0, 0, 0, 1, 1, 1, 1])])
     assert model.predict_change_points([likeness[:, None]])[0].tolist() == [3, 7]
+
+
+def test_blocks_keep_boundaries() -> None:
+    values = np.repeat([0.0, 5.0], 500)
+    X, labels = block_features(values, np.array([500, 1000]), rows=100)
+    assert (X.shape, labels.tolist()) == ((100, 5), [0] * 50 + [1] * 50)
 
 
 def test_the_constant_of_a_penalty_has_the_fewest_errors() -> None:
@@ -94,6 +170,84 @@ def test_intervals_of_differences() -> None:
     assert within_interval(gains[:5])[:2] == (-np.inf, np.inf)  # of five signs
 
 
+def test_recordings_can_be_cut_to_their_first_rows() -> None:
+    entry = {
+        "data": {
+            "_target_": "metriclearn.datasets.make_change_points",
+            "n_samples": 80,
+            "random_state": 0,
+        },
+        "n_test": 2,
+    }
+    options = {"n_folds": 2, "seed": 0}
+    (whole,), (cut,) = (set_cases("made", entry, rows=rows, **options) for rows in (None, 30))
+    assert cut.train.names == whole.train.names
+    for short, long in ((cut.train, whole.train), (cut.folds[0][1], whole.folds[0][1])):
+        for i, X in enumerate(short.sequences):
+            np.testing.assert_array_equal(X, long.sequences[i][:30])
+            np.testing.assert_array_equal(short.labels[i], long.labels[i][:30])
+
+
+def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypatch) -> None:
+    words = [f"{a}{b} goes" for a in "bcdfg" for b in ("ack", "ill", "oom", "est", "and", "ump")]
+    for folder, mine in (("here", words[:18]), ("there", words[:11:-1])):  # some words are in both
+        (tmp_path / folder / "texts").mkdir(parents=True)
+        documents = {f"{folder}{k}": mine[3 * k : 3 * k + 3] for k in range(6)}
+        write_texts(tmp_path / folder / "texts", documents)
+    monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "here"))
+    others = ["hapt", "hapt_dropped", "gestures", "routines", "songs", "meetings", "billboard"]
+    others += ["gazecom", "birdsong", "piano_keys", "tcpd", "tssb", "utsa", "chest", "pumps"]
+    config = configuration("experiment=league", *(f"sets.{name}=null" for name in others))
+    config.sets.texts = {
+        "data": {
+            "_target_": "metriclearn.datasets.load_dataset",
+            "_args_": ["texts"],
+            "n_components": 5,
+        },
+        "unit": "document",
+        "fits_features": True,
+        "n_test": 2,
+        "rotate": False,
+    }
+    config.test_root = str(tmp_path / "there")
+    league = League(config)
+    (case,) = league.cases()
+    assert set(league.unusable) == {"bees", "shows"}
+    assert "beedance" in league.unusable["bees"]
+    assert (len(case.train), case.test.names) == (4, [f"there{k}" for k in range(6)])
+    fitted = {"fitted": case.train.names, "fitted_root": tmp_path / "here" / "texts"}
+    there = load_dataset("texts", tmp_path / "there" / "texts", n_components=5, **fitted)
+    np.testing.assert_array_equal(case.test.sequences[3], there.sequences[3])
+    config.sets.texts.rotate = True
+    assert len(league.cases()[0].train) == 6
+    config.sets.texts = None
+    with pytest.raises(ValueError, match="No set of the league can be used; of bees: "):
+        league.cases()
+
+
+@pytest.mark.skipif(not data_folder("penalties").is_dir(), reason="METRICLEARN_DATA has none")
+def test_sets_of_penalties_are_those_of_the_folder(tmp_path, monkeypatch) -> None:
+    source, name = data_folder("penalties"), "H3K4me3_TDH_ENCODE"
+    folder = tmp_path / "data" / "penalties"
+    folder.mkdir(parents=True)
+    for kind in ("inputs", "outputs", "evaluation"):
+        file = f"{name}_{kind}.csv.xz"
+        (folder / file.replace(name, "detailed")).write_bytes((source / file).read_bytes())
+    folds = pd.read_csv(source / "folds.csv.xz")
+    mine = folds[folds["set"] == name].assign(set="detailed", cv="sequenceID")
+    both = pd.concat([folds, mine])  # the other sets have no files here
+    both.to_csv(folder / "folds.csv.xz", index=False)
+    published = pd.read_csv(source / "published.csv")
+    published[published["set"] == name].assign(set="detailed", cv="sequenceID").to_csv(
+        folder / "published.csv", index=False
+    )
+    monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "data"))
+    options = ("experiment=penalties", "tiny=true", "pictures=false")
+    found = results_of(tmp_path / "out", *options)["rows"]
+    assert {unit for row in found for unit in row["units"]} == {"detailed"}
+    assert {"ours", "constant", "published: L1reg_linear_all"} <= {row["method"] for row in found}
+
+
 HALF = """
 import numpy as np
 
@@ -122,6 +276,30 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, ca
         lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
         ranks = {line[0]: line[2] for line in lines if len(line) > 3}
         assert float(ranks["| Half"]) > float(ranks["| ours"]) >= 1.0
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: Path) -> None:
+    options = ("only=routines", "refit=[one_segment,euclidean,full]", "pictures=false")
+    results = results_of(tmp_path, "experiment=league", *options)
+    committed = read_results(Path(CONFIGS).parent / "docs/results/league.json")
+    rows, before = (
+        {(row["table"], row["method"], row["measure"]): row for row in one["rows"]}
+        for one in (results, committed)
+    )
+    mine, theirs = ({k: r for k, r in one.items() if k[0] != "routines"} for one in (rows, before))
+    assert mine == theirs  # sets that do not take part
+    changed = [key for key, row in rows.items() if row["values"] != before[key]["values"]]
+    assert {measure for *_, measure in changed} <= {"predict_seconds"}
+    told = {(method, measure) for table, method, measure in rows if table == "routines"}
+    assert {("one segment", "partition_loss"), ("euclidean", "partition_loss")} <= told
+    assert {("ours", "names_right"), ("MS-TCN", "names_right")} <= told
+    assert results.get(KEY) == committed.get(KEY)  # "ours" was not fitted
+    assert "Of an earlier run with the same data" in results["protocol"]
+    assert [t["name"] for t in results["tables"]] == [t["name"] for t in committed["tables"]]
+    assert results["sequences"] == committed["sequences"]
+    with pytest.raises(ValueError, match="refit=\\['cats'\\] needs names of methods: one_segment"):
+        League(configuration("experiment=league", "refit=[cats]")).methods()
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
@@ -163,6 +341,23 @@ def test_raw_tables_hold_out_each_half_once(tmp_path: Path) -> None:
         League(configuration("experiment=raw_tables", "only=cats")).cases()
 
 
+@pytest.mark.parametrize("name", ["hapt", "piano_keys"])
+def test_measured_rows_are_those_of_the_files(name: str) -> None:
+    if not data_folder(name).is_dir():
+        pytest.skip("METRICLEARN_DATA has none")
+    data = load_measured(name, 2)
+    file = next(data_folder(name).glob("*.npz"))
+    with np.load(file) as stored:
+        X = stored[data.names[0]].astype(float)
+    n = len(data.labels[0])
+    scale = data.sequences[0].std(axis=0) / X.std(axis=0)
+    pairs = (X[: 2 * n : 2] + X[1 : 2 * n : 2]) / 2
+    np.testing.assert_allclose(
+        np.corrcoef(pairs[:, 0], data.sequences[0][:, 0])[0, 1], 1.0, atol=1e-9
+    )
+    assert np.all(scale <= 1.0 + 1e-9)
+
+
 def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:
     def result(*rows: tuple[str, str, list[str]], columns: tuple[str, ...] = ("1",)) -> Any:
         same = {"measure": "partition_loss"}
@@ -188,3 +383,21 @@ def test_rows_that_are_kept_are_those_of_methods_that_are_not_fitted() -> None:
     wide = result(("a", "old", ["1"]), columns=("1", "2"))  # a new row may lack a column
     assert renewed(wide, new, ["old"])["tables"][0]["columns"].keys() == {"1", "2"}
     assert renewed(wide, new, [])["tables"][0]["columns"].keys() == {"1"}
+
+
+@pytest.mark.parametrize(("row", "new"), [("ours", {"another kind": 1.0}), ("euclidean", {})])
+def test_some_tables_tell_the_default_for_new_kinds_of_data(row: str, new: dict) -> None:
+    """Those of the committed results are as old as their other tables."""
+    before = read_results(Path(CONFIGS).parent / "docs/results/raw_tables.json")
+    bees = [one for one in before["rows"] if one["table"] == "bees"]
+    tables = [one for one in before["tables"] if one["name"] == "bees"]
+    results = {**before, "rows": bees, "tables": tables, KEY: {"names": 99.0, "another kind": 1.0}}
+    config = configuration("experiment=raw_tables", "only=bees", f"refit={row}")
+    assert with_kept(config, "methods", results)[KEY] == {**before[KEY], **new}
+
+
+@pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
+def test_rows_of_other_folds_are_not_kept(tmp_path: Path) -> None:
+    options = ("only=routines", "refit=one_segment", "n_folds=2", "pictures=false")
+    with pytest.raises(ValueError, match=r"needs the settings of the committed .* of n_folds; "):
+        results_of(tmp_path, "experiment=league", *options)

@@ -1,18 +1,27 @@
 """Rivals in the league: what they find where it is known, and programs against enumeration."""
 
+import sys
 from itertools import combinations, product
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from experiments.rivals.boundaries import BoundaryClassifier, best_boundaries
+from experiments.rivals.boundaries import (
+    ArcCurve,
+    BoundaryClassifier,
+    OrdinalDiscriminants,
+    best_boundaries,
+)
 from experiments.rivals.convolutions import RandomConvolutions
 from experiments.rivals.mode_filter import ModeFilter, most_frequent
 from experiments.rivals.random_field import ConditionalRandomField
 from experiments.rivals.row_networks import MultiStageNetwork, SegmentationTransformer, attention
+from experiments.rivals.score_profile import ScoreProfile
 from experiments.rivals.windows import PENALTIES, WindowClassifier, smoothed
 from metriclearn import Partition
 from metriclearn.indices import partition_loss
@@ -55,6 +64,16 @@ def test_names_are_found(model: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", [MultiStageNetwork, SegmentationTransformer])
+def test_the_same_seed_trains_the_same_network(kind: Any) -> None:
+    pytest.importorskip("torch")
+    scores = [
+        kind(n_rounds=2).fit(noisy(0), [TRUTH] * 4).network_.state_dict()["0.2.bias"]
+        for _ in range(2)
+    ]
+    assert scores[0].tolist() == scores[1].tolist()
+
+
 @pytest.mark.parametrize("rows", [1, 5, 70, 101])
 @pytest.mark.parametrize("width", [1, 2, 8, 64])
 def test_attention_in_blocks_is_that_of_every_window(width: int, rows: int) -> None:
@@ -75,6 +94,18 @@ def rocket() -> Any:
     """Kernels in plain Python: numba would compile them for half a minute."""
     with mock.patch("numba.config.DISABLE_JIT", True):
         return pytest.importorskip("pyts.transformation").ROCKET
+
+
+@pytest.mark.usefixtures("rocket")
+def test_convolutions_tell_rhythms_apart() -> None:
+    def rhythms(seed: int) -> list[np.ndarray]:
+        random = np.random.default_rng(seed)
+        phase = np.cumsum(np.where(TRUTH == "b", 1.5, 0.5))
+        return [np.sin(phase[:, None]) + 0.3 * random.normal(size=(90, 1)) for _ in range(4)]
+
+    model = WindowClassifier(LogisticRegression(), view=RandomConvolutions(20))
+    found = model.fit(rhythms(0), [TRUTH] * 4).predict(rhythms(1))
+    assert min(np.mean(labels == TRUTH) for labels in found) > 0.9
 
 
 def test_convolutions_are_those_of_the_window_around_each_row(rocket: Any) -> None:
@@ -168,3 +199,51 @@ def test_boundaries_with_a_distance_are_the_best_ones() -> None:
         assert ends[-1] == 8
         assert np.all(np.diff(ends[:-1]) >= distance)
         assert sum(gains[t - 1] for t in ends[:-1]) == pytest.approx(best)
+
+
+def test_ordinal_discriminants_weigh_what_differs_between_neighbors() -> None:
+    random = np.random.default_rng(0)
+    truth = Partition.from_runs(TRUTH)
+    X = [np.column_stack([x[:, 0], 9 * random.normal(size=90)]) for x in noisy(0)]
+    metric = OrdinalDiscriminants(n_components=1, shrinkage=0.0).fit(X, [truth] * 4)
+    first, second = np.abs(metric.components_[0]) * np.vstack(X).std(axis=0)
+    assert first > 5 * second
+
+
+def test_arcs_are_few_where_a_rhythm_changes() -> None:
+    t = np.arange(100)
+    random = np.random.default_rng(0)
+    x = np.concatenate([np.sin(t), np.sign(np.sin(t / 3))])[:, None]
+    X = [x + 0.1 * random.normal(size=x.shape) for _ in range(2)]
+    y = [np.repeat([0, 1], 100)] * 2
+    found = ArcCurve().fit(X, y).predict_change_points(X)
+    assert all(len(ends) == 2 and abs(ends[0] - 100) <= 10 for ends in found)
+
+
+def test_clasp_has_the_better_of_two_numbers_of_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halves:  # stands in for claspy, which needs other versions of libraries
+        def __init__(self, n_segments: Any = "learn", **given: Any) -> None:
+            self.n = 1 if n_segments == "learn" else n_segments
+
+        def fit_predict(self, x: Any) -> Any:
+            return np.arange(1, self.n) * len(x) // self.n
+
+    package = ModuleType("experiments.rivals.compiled_clasp")
+    monkeypatch.setattr(package, "BinaryClaSPSegmentation", Halves, raising=False)
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    X = [np.arange(90.0).reshape(30, 3)] * 2
+    for labels, option, ends in (
+        (np.zeros(30, dtype=int), "learned", [60]),
+        (np.repeat([0, 1, 2], 10), "as long as labeled", [10, 20, 30, 40, 50, 60]),
+    ):
+        model = ScoreProfile().fit(X, [labels] * 2)
+        assert model.option_ == option
+        assert model.predict_change_points([np.zeros((60, 3))])[0].tolist() == ends
+
+
+def test_one_label_alone_is_always_predicted() -> None:
+    """Boosting that has seen one label gives probabilities in two columns."""
+    X = [np.random.default_rng(i).normal(size=(40, 2)) for i in range(2)]
+    model = WindowClassifier(HistGradientBoostingClassifier(max_iter=2), n_folds=2)
+    found = model.fit(X, [np.full(40, "a")] * 2).predict(X)
+    assert [set(names) for names in found] == [{"a"}] * 2

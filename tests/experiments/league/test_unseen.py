@@ -1,14 +1,20 @@
 """Names that training never saw, and a few labeled minutes."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 from experiments.harness.cases import case_of, group_folds
-from experiments.league.unseen import cut_out, name_parts, without_parts
+from experiments.harness.scoring import squared_norm
+from experiments.league.unseen import Roots, cut_out, name_parts, without_parts
 from experiments.studies.fewer_labels import drawn, minutes_cases
+from metriclearn import Partition
+from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import LabeledSequences
+from metriclearn.views import Chain, Columns, Posteriors, Union
 
 NAMES = "abcdef"
 
@@ -54,6 +60,21 @@ def test_parts_of_the_names_are_left_out_of_training_and_of_folds() -> None:
         fewer = [len(set(np.concatenate(fitted.labels))) for fitted, _ in folds]
         first, second = (len(left) - len(p) for p in name_parts(known, 2, ["a"], seed=1))
         assert fewer == [first, second, first]
+
+
+@pytest.mark.parametrize("with_features", [False, True])
+def test_probabilities_of_known_names_find_segments_of_new_ones(with_features: bool) -> None:
+    known, test = recordings(names="abcd"), recordings(2, seed=1)
+    view: Any = Chain([Posteriors(GaussianNB(), context=0, n_folds=2), Roots()])
+    if with_features:
+        view = Union([Columns(0, 4), view])
+    model = TunedSegmenter(view=view).fit(known.sequences, known.labels, groups=known.groups)
+    truths = [Partition.from_runs(labels) for labels in test.labels]
+    found = [Partition(ends=ends) for ends in model.predict_change_points(test.sequences)]
+    losses = [squared_norm(one, truth) for one, truth in zip(found, truths)]
+    assert max(losses) < 0.35 * min(truth.n_clusters for truth in truths)
+    roots = model.present_score.rows(test.sequences[0])[:, -4:]
+    np.testing.assert_allclose(np.square(roots).sum(axis=1), 1.0, atol=5e-3)
 
 
 def test_a_few_minutes_are_drawn_from_whole_recordings() -> None:

@@ -1,4 +1,4 @@
-"""The tiny neuroblastoma experiment on made-up profiles: its table and its errors."""
+"""The tiny neuroblastoma experiment on made-up profiles: its table, its choices, its pictures."""
 
 import gzip
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.harness.command_line import configuration
 from experiments.harness.results import read_results
+from experiments.studies.copy_numbers import Neuroblastoma
 from tests.experiments.command import refusal, results_of
 
 SMALL = ("tiny=true", "n_jobs=1", "n_folds=2", "max_segments=8")
@@ -79,6 +81,35 @@ def test_rows_and_errors(folder: Path) -> None:
     assert areas["ours"] > 90
     errors = [r["mean"] for (t, m, n, _), r in rows.items() if m == "label_error" and n == "ours"]
     assert max(errors) <= 20
+
+
+def test_choices_are_made_in_training_and_pictures_are_drawn(folder: Path) -> None:
+    """Profiles that are tested choose nothing: candidates have losses on others, held out."""
+    results = read_results(folder / "results.json")
+    key = ("profiles", "label_error", "all lengths")
+    rows = [r for r in results["rows"] if (r["table"], r["measure"], r["column"]) == key]
+    choices = {row["method"]: row["choice"] for row in rows}
+    assert "errors held out" in choices["ours"]
+    for text in (
+        "the same search among candidates that were known before: ",
+        "found by looking (Hermite moments, penalty of segment counts (designed here)): ",
+    ):
+        assert text in results["protocol"]
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "No choice uses the test fold" in " ".join(text.split())
+    assert 2 <= text.count("<figure>") == len(list(folder.glob("*-figure-Profile-*.png"))) <= 4
+
+
+def test_every_method_of_the_configuration_can_be_fitted(tmp_path: Path) -> None:
+    """Also those that the runs in this file leave out."""
+    write_profiles(tmp_path)
+    config = configuration("experiment=neuroblastoma", f"dataset.root={tmp_path}", *SMALL)
+    procedure = Neuroblastoma(config)
+    train, methods = procedure.cases()[0].train, procedure.methods()
+    assert {"linear penalty (log log T)", "linear penalty, 6 features"} < {m.name for m in methods}
+    for method in methods:
+        model = procedure.fit(method.with_parameters(method.candidates[0]), train, method)
+        assert len(model.predict_change_points(train.data.sequences[0])) >= 1
 
 
 def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
