@@ -117,10 +117,10 @@ def sentence(error: BaseException) -> str:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) < float("inf"):
+            return value
+    raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
 
 
 def command_line(

@@ -655,6 +655,7 @@ def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> N
         ("segment",): "[--out FOLDER]",
         ("compare",): "TRUTH.csv PREDICTED.csv",
         ("fit", "x", "--out", "y", "--rate", "-1"): "needs a positive number, got -1",
+        ("fit", "x", "--out", "y", "--rate", "2,5"): "needs a positive number, got 2,5",
     }.items():
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
