@@ -204,9 +204,14 @@ def segment(
     """
     segmenter = metriclearn.load(model)
     if files == [Path("-")]:
+        if (out, formats, truth, cache) != (None, None, None, None):
+            raise ValueError(
+                "A stream is written to the standard output, so leave out --out, --formats, "
+                "--truth and --cache; to keep the segments, add > FILE."
+            )
         return _follow_input(segmenter, rate, delay, fill, duplicates)
-    if rate is not None or delay is not None:
-        raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
+    if rate is not None or delay is not None or Path("-") in files:
+        raise ValueError("-, --rate and --delay are for streams; pass - as the only FILE.")
     paths = files_in(files, _of_recordings(segmenter, model).extractor is None)
     targets = targets_of(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
