@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 from metriclearn import Partition, datasets
 from metriclearn.apps.label_page.address import Address, TokenGuard
-from metriclearn.apps.label_page.annotation import imported
+from metriclearn.apps.label_page.annotation import Clock, imported
 from metriclearn.apps.label_page.page import STATIC, Page
 from metriclearn.apps.label_page.project import (
     FILE,
@@ -67,7 +67,8 @@ def _begin_with_table(project: Project, annotator: str | None = None) -> None:
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "
             f"not shown; the first saved change keeps the table as {TABLE}.before."
         )
-    _begin_with(project, {name: spans[name] for name in seconds if name in spans})
+    known = {name: spans[name] for name in seconds if name in spans}
+    _begin_with(project, project.clock.on_page(known))
 
 
 def _begin_with(
@@ -128,7 +129,8 @@ def open_page(
     if "rate" not in settings and any(one.kind == "table" for one in recordings):
         note(WITHOUT_RATE)
     lengths = {one.name: one.seconds for one in recordings}
-    project = Project(folder, lengths, settings=settings).load()
+    clock = Clock.of({one.name: one.times for one in recordings}, settings.get("rate", 1.0))
+    project = Project(folder, lengths, settings=settings, clock=clock).load()
     if label is not None and (earlier or project.table.is_file()):
         note(
             f"{str(folder)!r} already has labels in {FILE if earlier else TABLE}, so those of the "
