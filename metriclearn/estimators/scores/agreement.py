@@ -214,7 +214,8 @@ class Agreement:
         ValueError
             If none can.
         """
-        nameless = [self.classes is not None and one.classes is None for one in self.scores]
+        named = self.classes is not None
+        nameless = np.array([named and one.classes is None for one in self.scores])
         for j in np.lexsort((-self.weights, nameless)).tolist():
             if self.scores[j].refusal_of_streams() is None:
                 return self.alone(j)
