@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import nan
 from pathlib import Path
 from statistics import fmean
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
@@ -153,8 +155,13 @@ def fit(
     whitened = {"whitened": [metriclearn.WhitenedMetricLearner(retune=True)]}
     members = whitened if quick else None
     model = metriclearn.Segmenter(members, tolerance=tolerance, **options).fit(data)
-    model.save(out)
     _print(model.summary())
+    try:
+        model.save(out)
+    except OSError:  # such as on a full disk, perhaps after hours
+        with suppress(OSError):
+            running.note(f"The model is kept as {model.save(Path(mkdtemp()) / out.name)}; move it.")
+        raise
     print(f"Model: {out}")
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -327,6 +328,22 @@ def test_constant_columns_are_not_those_of_most_weight(tmp_path: Path, console: 
     told = console("fit", folder, "--out", model, "--label", "phase").out
     assert "heaviest features:    y, x\n" in told
     assert "s0.csv: 4 segments" in console("segment", folder / "s0.csv", "--model", model).out
+
+
+def test_a_model_that_cannot_be_written_is_kept(tmp_path, console, monkeypatch) -> None:
+    folder, out, save = write_tables(tmp_path / "t"), tmp_path / "t.model", ml.Segmenter.save
+
+    def on_a_full_disk(model: ml.Segmenter, path: Path) -> Path:
+        if path == out:
+            raise OSError("No space left on device")
+        return save(model, path)
+
+    monkeypatch.setattr(ml.Segmenter, "save", on_a_full_disk)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = console("fit", folder, "--label", "phase", "--out", out, status=1)
+    assert "validation loss" in told.out
+    assert "Error: No space left" in told.err
+    run("info", re.findall(r"kept as (\S+);", told.err)[0])
 
 
 def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
