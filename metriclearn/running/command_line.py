@@ -20,6 +20,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -54,6 +55,9 @@ def run_program(
     arguments : sequence of str, optional
         By default the arguments of the process.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # some terminals and pipes have few letters
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run(lambda: command_line(program, main, commands, version), arguments)

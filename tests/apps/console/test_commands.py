@@ -756,6 +756,14 @@ def test_a_command_whose_output_nobody_reads_ends_quietly(tmp_path, unbuffered, 
             assert (done.returncode, told) == (141, "")
 
 
+def test_an_output_of_few_letters_gets_the_others_as_codes(tmp_path, monkeypatch) -> None:
+    (file := tmp_path / "a.csv").write_text("recording,start,end,label\nr,0,1,x\nr,1,2,y\n")
+    output = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")  # of pipes on Windows
+    monkeypatch.setattr(sys, "stdout", output)
+    run("compare", file, file)
+    assert b"loss: \\u2016M" in output.buffer.getvalue()
+
+
 def test_page_of_the_console_shows_what_is_printed(tmp_path, monkeypatch, capsys) -> None:
     """By default fit learns all families, and shows its progress on a terminal."""
     page = (Path(__file__).parents[3] / "docs" / "console.md").read_text(encoding="utf-8")
