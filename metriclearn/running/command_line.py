@@ -1,8 +1,8 @@
 """Run a program ``program COMMAND ARGUMENTS`` whose commands are functions with docstrings.
 
 A command is a function, and its keyword-only parameters are options. Each parameter is annotated
-with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
-Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
+with ``Annotated[kind, help]``. The kind is bool, float, int, str, Path, a list of one of these, or
+a Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
 help, the placeholder for the value is the name of the parameter, or the third entry of
 ``Annotated`` if there is one.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -127,6 +128,12 @@ def _positive(text: str) -> float:
     raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
 
 
+def _whole(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"needs a whole number above 0, got {text}")
+    return int(text)
+
+
 def command_line(
     program: str, main: Any, commands: Sequence[Any], version: str
 ) -> argparse.ArgumentParser:
@@ -162,7 +169,11 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     plain = get_args(kind)[0] if optional else kind
     many = {"nargs": "+"} if get_origin(plain) is list else {}
     plain = get_args(plain)[0] if many else plain
-    settings = {"help": text, "type": {float: _positive, Path: Path}.get(plain, str), **many}
+    settings = {
+        "help": text,
+        "type": {float: _positive, int: _whole, Path: Path}.get(plain, str),
+        **many,
+    }
     if shown or parameter.kind is not parameter.KEYWORD_ONLY:
         settings["metavar"] = shown[0] if shown else name.upper()
     if plain is bool:

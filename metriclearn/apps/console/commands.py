@@ -259,7 +259,7 @@ def label(
     ignore: Ignore = None,
     unknown: Unknown = None,
     annotator: Annotator = None,
-    port: Annotated[float | None, "port of the address; by default any free port"] = None,
+    port: Annotated[int | None, "port of the address; by default any free port"] = None,
     quiet: Annotated[bool, "do not open a browser"] = False,
     check: Annotated[bool, "request everything on the page once, then exit"] = False,
     cache: Cache = None,
@@ -280,9 +280,7 @@ def label(
     options: dict[str, Any] = {"features": features, "rate": rate, "time": time, "cache": cache}
     options |= {"duplicates": duplicates, "ignore": ignore}
     begin: dict[str, Any] = {"label": label, "unknown": unknown, "annotator": annotator}
-    serve(
-        open_page(folder, **begin, **options), port=int(port or 0), check=check, browser=not quiet
-    )
+    serve(open_page(folder, **begin, **options), port=port, check=check, browser=not quiet)
 
 
 def compare(

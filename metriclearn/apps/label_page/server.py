@@ -29,6 +29,7 @@ from metriclearn.apps.label_page.project import (
 )
 from metriclearn.apps.label_page.signals import Recording, open_recordings
 from metriclearn.apps.models import WITHOUT_RATE
+from metriclearn.apps.web import bound
 from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.running import note, optional, quieten, text
 
@@ -222,20 +223,12 @@ def _listening(port: int | None, last: int) -> socket.socket:
 
     If no port is given, use the port of the last server if it is free, else any free port.
     """
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(("127.0.0.1", port or last))
-    except (OSError, OverflowError) as error:
+        return bound("metriclearn label", "127.0.0.1", port or last)
+    except OSError:
         if port or not last:
-            listening.close()
-            reason = getattr(error, "strerror", None) or "there is no such port"
-            raise OSError(
-                f"metriclearn label needs a free port, got {port or 0} ({reason}); choose "
-                "another one, or leave --port out."
-            ) from error
-        listening.bind(("127.0.0.1", 0))
-    return listening
+            raise
+        return bound("metriclearn label", "127.0.0.1", 0)
 
 
 def _check(address: str) -> None:
