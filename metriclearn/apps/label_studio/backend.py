@@ -24,6 +24,7 @@ from metriclearn import BundleDual, ChangePointMetricLearner, Segmenter, dataset
 from metriclearn.apps.label_studio.interface import Clock, Interface
 from metriclearn.apps.label_studio.tasks import (
     PathLike,
+    file_of,
     read_tasks,
     recording_name,
     regions_of,
@@ -243,7 +244,7 @@ class Backend:
         """
         name = recording_name(task, interface)
         if interface.is_sound:
-            found: Any = datasets.recording_files(self.folder).get(name)
+            found: Any = file_of(datasets.recording_files(self.folder).values(), name)
         else:
             found = table_of(interface, self.folder, task, name)
         if found is None:
