@@ -448,7 +448,8 @@ def serve(
     """
     learner = Segmenter() if consensus else None
     backend = Backend(folder, rate=rate or 4.0, learner=learner)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    _LOGGER.setLevel(logging.INFO)  # not the solvers
     uvicorn = optional("uvicorn", "label")
     with bound("label_studio serve", host, port) as listening, suppress(KeyboardInterrupt):
         print(f"http://{host}:{port} answers Label Studio. Ctrl-C stops it.", flush=True)
