@@ -164,7 +164,8 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
     kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
     if kinds & {*of.AUDIO_SUFFIXES, *of.VIDEO_SUFFIXES} or (folder / segments).is_file():
         return True
-    if segments == "segments.csv" and not any(folder.glob(_CSV)):
+    tables = (file for file in folder.iterdir() if file.suffix.lower() in datasets.ENDINGS)
+    if segments == "segments.csv" and not any(tables):
         raise FileNotFoundError(
             f"{str(folder)!r} holds neither recordings nor CSV files; add CSV files, or recordings "
             f"with a table {segments}."
@@ -191,7 +192,8 @@ def _tables(
     of_segments = {"likelihood": given.likelihood, "annotator": given.annotator}
     _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
     partly = given.unknown == ""
-    return datasets.load_files(folder, given.label or "label", _CSV, None, left_out, partly)
+    pattern = _CSV if any(folder.glob(_CSV)) else None
+    return datasets.load_files(folder, given.label or "label", pattern, None, left_out, partly)
 
 
 def _recorded(

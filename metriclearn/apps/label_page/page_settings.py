@@ -73,7 +73,7 @@ def page_settings(folder: Path, segments: str, features: str | None) -> PageSett
     is_page = segments == file_of(folder, tier, TABLE).name
     project = read_project(folder, tier) if is_page else {}
     if not project:
-        listed = [file.name for file in folder.glob("*.[cC][sS][vV]")]
+        listed = [file.name for file in folder.iterdir() if file.suffix.lower() in ENDINGS]
         others = [name for name in listed if not name.endswith(TABLE) and name != segments]
         has_table = segments != TABLE or (folder / segments).is_file()
         tables = others and has_table and not recording_files(folder)

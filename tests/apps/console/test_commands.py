@@ -330,6 +330,21 @@ def test_constant_columns_are_not_those_of_most_weight(tmp_path: Path, console: 
     assert "s0.csv: 4 segments" in console("segment", folder / "s0.csv", "--model", model).out
 
 
+def test_tables_may_have_other_endings_than_csv(tmp_path: Path, console: Console) -> None:
+    folder, model = write_tables(tmp_path / "t"), tmp_path / "t.model"
+    for file in list(folder.iterdir()):
+        table = pd.read_csv(file)
+        file.unlink()
+        if file.stem == "s0":
+            table.to_parquet(folder / "s0.parquet")
+        else:
+            table.to_csv(file.with_suffix(".tsv"), sep="\t", index=False)
+    run("fit", folder, "--label", "phase", "--out", model)
+    told = console("segment", folder, "--model", model).out
+    for name in ("s0.parquet", "s1.tsv", "s2.tsv"):
+        assert f"{name}: 4 segments" in told
+
+
 def test_a_model_that_cannot_be_written_is_kept(tmp_path, console, monkeypatch) -> None:
     folder, out, save = write_tables(tmp_path / "t"), tmp_path / "t.model", ml.Segmenter.save
 
@@ -485,7 +500,7 @@ def test_tables_without_a_boundary(songs: Path, console: Console) -> None:
         ({"a.wav": "x"}, "segments.csv' does not exist; write a table with columns"),
         ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
         ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
-        ({"a.parquet": "x", "notes.docx": "x"}, "holds neither recordings nor CSV files"),
+        ({"a.parquet": "x", "notes.docx": "x"}, "a.parquet' cannot be read as a table"),
     ],
     ids=["empty", "no table", "other files", "no recordings", "tables"],
 )
