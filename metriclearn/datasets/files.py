@@ -332,6 +332,8 @@ def finite_values(
         remedy, text = "fill or drop such rows", 2 * wrong.sum(axis=0) > len(wrong)
         if re.fullmatch(r"-?\d{1,3}(,\d{3})+\.\d*|-?\d{1,3}(,\d{3}){2,}", value.strip()):
             remedy = "write numbers without a comma for each thousand"
+        elif re.fullmatch(r"-?\d{1,3}(\.\d{3})+,\d*", value.strip()):
+            remedy = "write numbers without a point for each thousand"
         elif re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:

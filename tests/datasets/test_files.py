@@ -175,6 +175,8 @@ def test_group_column(tmp_path: Path) -> None:
         ),
         ("u,v,label\n1,2,a\n1,x,a\n", r"needs finite numbers, got 'x' in row 2 .* 'v'"),
         ('u,v,label\n"0,5",2,a\n', r"needs finite .*; write decimal points, or separate"),
+        ("u;v;label\n1.234,5;1;a\n2;1;a\n", "needs finite .* without a point for each thousand"),
+        ("u;v;label\n999,5;1;a\n1.234;1;a\n", "has '1.234' in column 'u' .* without a point"),
         ('u,v,label\n"5,013.0",2,a\n', r"needs finite .*; write .* without a comma for each thou"),
         ("u,v,label\n1,2,\n1,2,\n", r"has no value in row 1 of column 'label'; write one"),
         ("u,v,label\n1,2,a\n1,2,\n", r"has no value in row 2 .* \(partly=True, --unknown ''\)"),
