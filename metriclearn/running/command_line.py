@@ -58,7 +58,8 @@ def run_program(
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # some terminals and pipes have few letters
-            stream.reconfigure(errors="backslashreplace")
+            with suppress(OSError):  # a file that became a pipe
+                stream.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run(lambda: command_line(program, main, commands, version), arguments)
