@@ -40,7 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve_all: Any) -> tuple[st
     folder = tmp_path_factory.mktemp("looks")
     for name in (FIRST, *(f"{k:02d}" for k in range(2, 31))):
         write_table(folder / f"{name}.csv", [6.0, 11.0], "x,y")
-    write_labels(folder, **{FIRST: segments([6.0, 11.0])[:3]})
+    write_labels(folder, **{FIRST: segments([6.0, 11.0], ["a label of many words " * 3 + "."])[:3]})
     return serve_all(folder)[1], folder
 
 
@@ -86,3 +86,7 @@ def test_the_name_of_the_first_recording_is_legible(page: Page) -> None:
             selector,
         )
         assert page.browser.execute_script(_COVERED, selector) == [FIRST, 0, True]
+
+
+def test_a_long_label_is_not_wider_than_the_page(page: Page) -> None:
+    assert page.box("#labels button")["right"] <= page.box("#labels")["right"]
