@@ -265,12 +265,16 @@ def read_features(
         table = table[list(names)]
     if table.empty:
         raise ValueError(f"{os.fspath(path)!r} needs at least one row and one feature column.")
-    values = finite_values(table, path, names is None, missing=True)
+    values = finite_values(table, path, names is None, missing=True, ignored=ignore)
     return pd.DataFrame(values, columns=table.columns)
 
 
 def finite_values(
-    features: pd.DataFrame, file: Path, ignorable: bool = True, missing: bool = False
+    features: pd.DataFrame,
+    file: Path,
+    ignorable: bool = True,
+    missing: bool = False,
+    ignored: Collection[str] = (),
 ) -> NDArray[np.float64]:
     """Convert the features to float64, and check that they are finite.
 
@@ -284,6 +288,8 @@ def finite_values(
     missing : bool
         Whether values may be missing: empty, NaN or None. They become NaN, and every column needs
         a value.
+    ignored : collection of str
+        Columns that are already left out, for messages.
 
     Returns
     -------
@@ -320,8 +326,9 @@ def finite_values(
         wrong[rows, column] = np.isinf(values) | (np.isnan(values) & (not missing))
         if np.isnan(numbers[:, column]).all() and not wrong[:, column].any():
             name = str(features.columns[column])
-            ignored = f"ignore it (ignore=[{name!r}], --ignore {shlex.quote(name)})"
-            remedy = ignored if ignorable else "fill it"
+            names = [*ignored, name]
+            quoted = " ".join(map(shlex.quote, names))
+            remedy = f"ignore it (ignore={names}, --ignore {quoted})" if ignorable else "fill it"
             raise ValueError(
                 f"{os.fspath(file)!r} needs a number in every column, but column {name!r} has "
                 f"none; {remedy}."
@@ -337,8 +344,8 @@ def finite_values(
         elif re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:
-            names = [str(name) for name in features.columns[text]]
-            clock = next(filter(_names_times, names), None)
+            names = [*ignored, *(str(name) for name in features.columns[text])]
+            clock = next(filter(_names_times, names[len(ignored) :]), None)
             others = [one for one in names if one != clock] or names
             quoted = " ".join(map(shlex.quote, others))
             remedy = f"ignore columns without numbers (ignore={names}, --ignore {quoted})"

@@ -189,6 +189,7 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
         "name the column of times (--time stamp), and ignore columns without numbers "
         "(ignore=['stamp', 'who'], --ignore who)." in error
     )
+    console.assert_refused("--ignore stamp who).", *fit, "--ignore", "stamp")
     told = console(*fit, "--time", "stamp", "--ignore", "who")
     assert "4 rows per second" in told.out
     assert "constant in every data set (level)" in told.err
