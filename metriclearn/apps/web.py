@@ -5,6 +5,7 @@ Starlette is imported where it is used.
 
 from __future__ import annotations
 
+import socket
 from abc import ABC, abstractmethod
 from asyncio import iscoroutinefunction
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,28 @@ _REFUSED = (
     *(ArithmeticError, AttributeError, ImportError, LookupError),
     *(OSError, RecursionError, TypeError, ValueError),
 )
+
+
+def bound(who: str, host: str, port: int) -> socket.socket:
+    """Bind a socket to a port, or to any free one if it is 0.
+
+    Raises
+    ------
+    OSError
+        If the port is in use, or if there is no such port.
+    """
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except (OSError, OverflowError) as error:
+        made.close()
+        reason = getattr(error, "strerror", None) or "there is no such port"
+        raise OSError(
+            f"{who} needs a free port, got {port} ({reason}); choose another one, or leave --port "
+            "out."
+        ) from error
+    return made
 
 
 class Refusal(Exception):

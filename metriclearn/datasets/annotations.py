@@ -16,6 +16,7 @@ from metriclearn.datasets.registry import PathLike
 from metriclearn.datasets.segments import Segment
 from metriclearn.datasets.text_tables import form_of_file, lacks, text_rows
 from metriclearn.running.atomic import replacing
+from metriclearn.running.notes import note
 from metriclearn.running.time_forms import THOUSANDS, number_of
 from metriclearn.running.values import text
 
@@ -151,6 +152,15 @@ def of_annotator(
             "one, or leave that name out (annotator=…, --annotator)."
         )
     return used
+
+
+def note_other(path: Path, found: str, *names: str) -> None:
+    """Warn if a file has the segments of another recording than that of its own name."""
+    if text(found) not in map(text, names):
+        note(
+            f"{path.name!r} has segments of {found!r}, and they are read as those of {names[0]!r}; "
+            "check that it is the file of this recording."
+        )
 
 
 def seconds_in(cell: str, decimal: str = ",") -> float:

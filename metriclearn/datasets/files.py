@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 _CLOCKS = re.compile(r"(date|time|stamp|clock|elapsed|seconds?|millis|t|s|ms|us|ns)", re.IGNORECASE)
 SEPARATORS = {".csv": ",", ".tsv": "\t"}  # that save_files writes
 ENDINGS = (*SEPARATORS, ".parquet", ".npz")
+# Marks in numbers that a table cannot have, and what to write.
+_MARKS = {
+    re.compile(r"-?\d{1,3}(,\d{3})+\.\d*|-?\d{1,3}(,\d{3}){2,}"): (
+        "write numbers without a comma for each thousand"
+    ),
+    re.compile(r"-?\d{1,3}(\.\d{3})+,\d*"): "write numbers without a point for each thousand",
+    re.compile(r"-?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE): (
+        "write decimal points, or separate columns by semicolons"
+    ),
+}
 
 
 def columns_of_times(tables: Sequence[pd.DataFrame]) -> list[Any]:
@@ -267,12 +277,16 @@ def read_features(
         table = table[list(names)]
     if table.empty:
         raise ValueError(f"{os.fspath(path)!r} needs at least one row and one feature column.")
-    values = finite_values(table, path, names is None, missing=True)
+    values = finite_values(table, path, names is None, missing=True, ignored=ignore)
     return pd.DataFrame(values, columns=table.columns)
 
 
 def finite_values(
-    features: pd.DataFrame, file: Path, ignorable: bool = True, missing: bool = False
+    features: pd.DataFrame,
+    file: Path,
+    ignorable: bool = True,
+    missing: bool = False,
+    ignored: Collection[str] = (),
 ) -> NDArray[np.float64]:
     """Convert the features to float64, and check that they are finite.
 
@@ -286,6 +300,8 @@ def finite_values(
     missing : bool
         Whether values may be missing: empty, NaN or None. They become NaN, and every column needs
         a value.
+    ignored : collection of str
+        Columns that are already left out, for messages.
 
     Returns
     -------
@@ -322,8 +338,9 @@ def finite_values(
         wrong[rows, column] = np.isinf(values) | (np.isnan(values) & (not missing))
         if np.isnan(numbers[:, column]).all() and not wrong[:, column].any():
             name = str(features.columns[column])
-            ignored = f"ignore it (ignore=[{name!r}], --ignore {shlex.quote(name)})"
-            remedy = ignored if ignorable else "fill it"
+            names = [*ignored, name]
+            quoted = " ".join(map(shlex.quote, names))
+            remedy = f"ignore it (ignore={names}, --ignore {quoted})" if ignorable else "fill it"
             raise ValueError(
                 f"{os.fspath(file)!r} needs a number in every column, but column {name!r} has "
                 f"none; {remedy}."
@@ -331,14 +348,11 @@ def finite_values(
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         value, name = str(features.iat[row, column]), str(features.columns[column])
-        remedy, text = "fill or drop such rows", 2 * wrong.sum(axis=0) > len(wrong)
-        if re.fullmatch(r"-?\d{1,3}(,\d{3})+\.\d*|-?\d{1,3}(,\d{3}){2,}", value.strip()):
-            remedy = "write numbers without a comma for each thousand"
-        elif re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
-            remedy = "write decimal points, or separate columns by semicolons"
-        elif ignorable and text[column]:
-            names = [str(name) for name in features.columns[text]]
-            clock = next(filter(_names_times, names), None)
+        text = 2 * wrong.sum(axis=0) > len(wrong)
+        remedy = next((told for form, told in _MARKS.items() if form.fullmatch(value.strip())), "")
+        if not remedy and ignorable and text[column]:
+            names = [*ignored, *(str(name) for name in features.columns[text])]
+            clock = next(filter(_names_times, names[len(ignored) :]), None)
             others = [one for one in names if one != clock] or names
             quoted = " ".join(map(shlex.quote, others))
             remedy = f"ignore columns without numbers (ignore={names}, --ignore {quoted})"
@@ -348,7 +362,7 @@ def finite_values(
                 remedy = f"{named}, {link} {remedy}"
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
-            f"{name!r}; {remedy}."
+            f"{name!r}; {remedy or 'fill or drop such rows'}."
         )
     return numbers
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from metriclearn.datasets.annotations import (
     disjoint,
     named_as,
+    note_other,
     of_annotator,
     read_segments,
     save_segments,
@@ -251,7 +252,9 @@ def _read_rttm(name: str, path: Path) -> list[Segment]:
             tables.setdefault(fields[1], []).append(segment)
     if name not in tables and len(tables) != 1:
         raise ValueError(f"it has no segments of {name!r}, only of {sorted(tables)[:5]}")
-    return sorted(tables.get(name) or next(iter(tables.values())))
+    found = name if name in tables else next(iter(tables))
+    note_other(path, found, name, "_".join(name.split()))
+    return sorted(tables[found])
 
 
 def _write_jams(name: str, segments: Sequence[Segment], path: Path) -> None:

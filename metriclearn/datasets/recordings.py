@@ -240,8 +240,9 @@ def load_tables(
     frames = {name: read_features(files[name], ignore, None, likelihood) for name in chosen}
     columns = feature_columns([files[name] for name in chosen], list(frames.values()))
     features = {name: frame[columns].to_numpy() for name, frame in frames.items()}
-    for name in chosen:
-        read = (times or {}).get(files[name].stem)
+    read_times = {name: (times or {}).get(files[name].stem) for name in chosen}
+    _note_origins(table, tables, read_times)
+    for name, read in read_times.items():
         if read is None:
             continue
         features[name] = read.distinct(features[name])
@@ -250,6 +251,23 @@ def load_tables(
         tables[name] = [(a, b, span[2]) for (a, b), span in zip(rows.tolist(), tables[name])]
     parts = _labeled(table, tables, features, rate, gap)
     return of_parts(folder.resolve().name, parts, columns)
+
+
+def _note_origins(
+    table: Path, tables: Mapping[str, Sequence[Segment]], times: Mapping[str, Times | None]
+) -> None:
+    """Warn if segments may have the times of a column that does not begin at 0."""
+    origins = {
+        name: 0.0 if read is None else float(read.origin) / read.form.per_second
+        for name, read in times.items()
+    }
+    if all(1.0 < origin <= tables[name][0][0] for name, origin in origins.items()):
+        name = next(iter(origins))
+        note(
+            f"Segments in {os.fspath(table)!r} count seconds from the first row of each table. If "
+            f"they have the times of the rows, which begin at {origins[name]:g} s in {name!r}, "
+            "subtract this time from them."
+        )
 
 
 def _segments_in(

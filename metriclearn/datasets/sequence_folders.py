@@ -111,7 +111,8 @@ def load_files(
     tables = [features.drop(columns=list(ignore), errors="ignore") for features, _, _ in read]
     names = feature_columns(files, tables)
     sequences = [
-        finite_values(table[names], file, missing=True) for file, table in zip(files, tables)
+        finite_values(table[names], file, missing=True, ignored=ignore)
+        for file, table in zip(files, tables)
     ]
     _note_rising(folder, names, sequences)
     return LabeledSequences(

@@ -193,8 +193,19 @@ def read_text_table(path: PathLike, needed: str = "a table", **options: Any) -> 
         as_given = set(map(text, options.get("dtype") or {}))
         for name in table.columns.difference(table.select_dtypes("number").columns):
             if text(name) not in as_given and table[name].dtype != bool:
-                table[name] = table[name].map(_point, na_action="ignore")
+                given, table[name] = table[name], table[name].map(_point, na_action="ignore")
+                _check_points(path, name, given[given != table[name]], given)
     return table.rename(columns=str.strip)
+
+
+def _check_points(path: PathLike, name: str, commas: Iterable[Any], cells: Iterable[Any]) -> None:
+    """Refuse points for each thousand beside decimal commas: 1.234 would be a fraction."""
+    for cell in cells if any(True for _ in commas) else ():
+        if re.fullmatch(r"\s*[+-]?[1-9]\d{0,2}(\.\d{3})+\s*", str(cell)):
+            raise ValueError(
+                f"{os.fspath(path)!r} has {cell!r} in column {name!r} beside numbers with decimal "
+                "commas; write numbers without a point for each thousand."
+            )
 
 
 def _check_widths(path: PathLike, form: TableForm) -> None:

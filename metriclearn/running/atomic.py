@@ -146,13 +146,16 @@ def writable(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     OSError
-        If the path is a folder, or if its folder is missing or read-only.
+        If the path is a folder or a device, or if its folder is missing or read-only.
     """
     target = Path(path).absolute()
     if target.is_dir():
         raise IsADirectoryError(
             f"{path} is a folder; add the name of the file to write, as in {target / 'NAME'}."
         )
+    # replacing /dev/null by a file would break other programs
+    if target.parent == Path("/dev") or (target.exists() and not target.is_file()):
+        raise OSError(f"{path} is no file that can be replaced; choose the name of a file.")
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"{path} cannot be written: there is no folder {target.parent}; make it first, or "

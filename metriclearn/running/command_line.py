@@ -1,8 +1,8 @@
 """Run a program ``program COMMAND ARGUMENTS`` whose commands are functions with docstrings.
 
 A command is a function, and its keyword-only parameters are options. Each parameter is annotated
-with ``Annotated[kind, help]``. The kind is bool, float, str, Path, a list of one of these, or a
-Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
+with ``Annotated[kind, help]``. The kind is bool, float, int, str, Path, a list of one of these, or
+a Literal with the choices. If None is allowed, write ``kind | None`` instead of ``kind``. In the
 help, the placeholder for the value is the name of the parameter, or the third entry of
 ``Annotated`` if there is one.
 
@@ -16,10 +16,12 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -54,6 +56,10 @@ def run_program(
     arguments : sequence of str, optional
         By default the arguments of the process.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # some terminals and pipes have few letters
+            with suppress(OSError):  # a file that became a pipe
+                stream.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run(lambda: command_line(program, main, commands, version), arguments)
@@ -117,10 +123,16 @@ def sentence(error: BaseException) -> str:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) < float("inf"):
+            return value
+    raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch("[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"needs a whole number above 0, got {text}")
+    return int(text)
 
 
 def command_line(
@@ -158,7 +170,11 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     plain = get_args(kind)[0] if optional else kind
     many = {"nargs": "+"} if get_origin(plain) is list else {}
     plain = get_args(plain)[0] if many else plain
-    settings = {"help": text, "type": {float: _positive, Path: Path}.get(plain, str), **many}
+    settings = {
+        "help": text,
+        "type": {float: _positive, int: _whole, Path: Path}.get(plain, str),
+        **many,
+    }
     if shown or parameter.kind is not parameter.KEYWORD_ONLY:
         settings["metavar"] = shown[0] if shown else name.upper()
     if plain is bool:

@@ -3,6 +3,7 @@
 import io
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +145,9 @@ def test_times_are_no_features_and_values_may_be_missing(tmp_path: Path) -> None
     with pytest.warns(UserWarning, match="are left out: Time"):
         merged = load_tables(tmp_path, 1.0, times={"a": times})
     assert merged.labels[0].tolist() == [*"ppppqq"]
+    (tmp_path / "segments.csv").write_text("recording,start,end,label\na,5,6,p\n")
+    with pytest.warns(UserWarning, match="begin at 5 s in 'a', subtract"):
+        load_tables(tmp_path, 1.0, times={"a": replace(times, origin=5.0)})
     file.write_text("\n".join(["Time (s),x,label", *(f"{-i},{i},a" for i in range(12))]))
     assert load_files(tmp_path, pattern="a.csv").feature_names == ["Time (s)", "x"]
 
@@ -171,6 +175,8 @@ def test_group_column(tmp_path: Path) -> None:
         ),
         ("u,v,label\n1,2,a\n1,x,a\n", r"needs finite numbers, got 'x' in row 2 .* 'v'"),
         ('u,v,label\n"0,5",2,a\n', r"needs finite .*; write decimal points, or separate"),
+        ("u;v;label\n1.234,5;1;a\n2;1;a\n", "needs finite .* without a point for each thousand"),
+        ("u;v;label\n999,5;1;a\n1.234;1;a\n", "has '1.234' in column 'u' .* without a point"),
         ('u,v,label\n"5,013.0",2,a\n', r"needs finite .*; write .* without a comma for each thou"),
         ("u,v,label\n1,2,\n1,2,\n", r"has no value in row 1 of column 'label'; write one"),
         ("u,v,label\n1,2,a\n1,2,\n", r"has no value in row 2 .* \(partly=True, --unknown ''\)"),

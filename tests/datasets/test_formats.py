@@ -259,6 +259,11 @@ def test_tables_of_raven_and_boris(tmp_path: Path) -> None:
         read_labels(path, "x")
     with pytest.warns(UserWarning, match="no column 'Annotation', so its segments have no labels"):
         assert read_labels(path) == {"rec": [(0.0, 2.5, ""), (2.5, 3.0, "")]}
+    other = "Begin Time (s)\tEnd Time (s)\tAnnotation\tBegin File\n0\t1\tx\tmeeting.wav\n"
+    for file, content in (("b.selections.txt", other), ("b.rttm", SPEAKER.format(0, 1, "x"))):
+        (tmp_path / file).write_text(content)
+        with pytest.warns(UserWarning, match="of 'meeting', and they are read as those of 'b';"):
+            assert read_labels(tmp_path / file) == {"b": [(0.0, 1.0, "x")]}
     expected = {
         "m": [(1.0, 2.0, "sleep"), (2.0, 4.0, "sleep"), (4.0, 6.5, "eat")],
         "n": [(0.0, 3.0, ""), (3.0, 9.0, "")],

@@ -126,6 +126,13 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     np.testing.assert_allclose(ends[-3:-1], consensus.predict_change_points(X)[-3:-1], atol=30)
 
 
+def test_the_follower_of_models_with_names_has_names() -> None:
+    rng = np.random.default_rng(0)
+    named, nameless = (segmenter_of(rng, 3, 1, 3.0, n).present_score for n in (3, 0))
+    many = agreed([nameless, named], 3, np.array([0.9, 0.1]), named.classes)
+    assert many.follower().classes_ is not None
+
+
 def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     X, y = DATA.sequences, DATA.labels
     with pytest.raises(ValueError, match=r"of 36 these cannot: 18 of diagonal .*for_streams=True "):

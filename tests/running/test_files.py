@@ -59,6 +59,7 @@ def test_error_of_another_file_passes_through(tmp_path: Path) -> None:
 
 
 def test_folder_in_place_of_a_file_and_missing_ones(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
     learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(checkpoint=str(tmp_path)))
     for call, sentence in (
         (lambda: learner.fit([[0.0], [1.0]], [0, 1]), "Is a directory"),
@@ -71,6 +72,8 @@ def test_folder_in_place_of_a_file_and_missing_ones(tmp_path: Path) -> None:
     for call, sentence in (
         (lambda: ml.load(tmp_path / "no.npz"), r"No such file .*no\.npz"),
         (lambda: ml.save(learner, tmp_path / "missing" / "m.npz"), "missing"),
+        (lambda: ml.save(learner, "/dev/none"), "is no file that can be replaced"),
+        (lambda: ml.save(learner, tmp_path / "pipe.npz"), "is no file that can be replaced"),
     ):
         with pytest.raises(OSError, match=sentence):
             call()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import nan
 from pathlib import Path
 from statistics import fmean
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import metriclearn
@@ -153,8 +155,13 @@ def fit(
     whitened = {"whitened": [metriclearn.WhitenedMetricLearner(retune=True)]}
     members = whitened if quick else None
     model = metriclearn.Segmenter(members, tolerance=tolerance, **options).fit(data)
-    model.save(out)
     _print(model.summary())
+    try:
+        model.save(out)
+    except OSError:  # such as on a full disk, perhaps after hours
+        with suppress(OSError):
+            running.note(f"The model is kept as {model.save(Path(mkdtemp()) / out.name)}; move it.")
+        raise
     print(f"Model: {out}")
 
 
@@ -204,9 +211,14 @@ def segment(
     """
     segmenter = metriclearn.load(model)
     if files == [Path("-")]:
+        if (out, formats, truth, cache) != (None, None, None, None):
+            raise ValueError(
+                "A stream is written to the standard output, so leave out --out, --formats, "
+                "--truth and --cache; to keep the segments, add > FILE."
+            )
         return _follow_input(segmenter, rate, delay, fill, duplicates)
-    if rate is not None or delay is not None:
-        raise ValueError("--rate and --delay are for streams; pass - as the only FILE.")
+    if rate is not None or delay is not None or Path("-") in files:
+        raise ValueError("-, --rate and --delay are for streams; pass - as the only FILE.")
     paths = files_in(files, _of_recordings(segmenter, model).extractor is None)
     targets = targets_of(paths, out)
     kinds = formats or ["csv", "audacity", "webvtt"]
@@ -247,7 +259,7 @@ def label(
     ignore: Ignore = None,
     unknown: Unknown = None,
     annotator: Annotator = None,
-    port: Annotated[float | None, "port of the address; by default any free port"] = None,
+    port: Annotated[int | None, "port of the address; by default any free port"] = None,
     quiet: Annotated[bool, "do not open a browser"] = False,
     check: Annotated[bool, "request everything on the page once, then exit"] = False,
     cache: Cache = None,
@@ -268,9 +280,7 @@ def label(
     options: dict[str, Any] = {"features": features, "rate": rate, "time": time, "cache": cache}
     options |= {"duplicates": duplicates, "ignore": ignore}
     begin: dict[str, Any] = {"label": label, "unknown": unknown, "annotator": annotator}
-    serve(
-        open_page(folder, **begin, **options), port=int(port or 0), check=check, browser=not quiet
-    )
+    serve(open_page(folder, **begin, **options), port=port, check=check, browser=not quiet)
 
 
 def compare(

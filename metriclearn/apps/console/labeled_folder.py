@@ -13,6 +13,7 @@ import numpy as np
 import metriclearn
 from metriclearn import datasets, running
 from metriclearn.apps.console.missing import left_out, prepared
+from metriclearn.apps.label_page.annotation import Clock
 from metriclearn.apps.label_page.page_settings import PageSettings, page_settings
 from metriclearn.apps.label_page.project import read_project
 from metriclearn.apps.models import WITHOUT_RATE, extractor_of
@@ -68,8 +69,8 @@ def opened(folder: Path, given: Options) -> tuple[datasets.LabeledSequences, dic
     labeled: dict[str, Any] = {"segments": given.segments, "gap": given.gap}
     labeled |= {"label": given.label, "annotator": given.annotator}
     if page.segments is not None and not (given.label or given.annotator):
-        rows = _in_seconds(page, times) if by_page else page.segments
-        labeled |= {"segments": rows, "gap": page.unknown}
+        clock = Clock(times, page.rate) if by_page and page.rate else Clock()
+        labeled |= {"segments": clock.in_files(page.segments), "gap": page.unknown}
     extractor: Any = None
     if recorded:
         of_tables = {"time": time, "ignore": ignore, "likelihood": given.likelihood}
@@ -87,21 +88,6 @@ def opened(folder: Path, given: Options) -> tuple[datasets.LabeledSequences, dic
         note(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)))
         view = metriclearn.views.LeaveOut()
     return data, {"extractor": extractor, "rate": rate, "time": used, "view": view}
-
-
-def _in_seconds(
-    page: PageSettings, times: Mapping[str, running.Times]
-) -> dict[str, list[datasets.Segment]]:
-    """Return the page's segments in seconds by a column of times. The page's own seconds count
-    rows."""
-    found: dict[str, list[datasets.Segment]] = {}
-    for name, rows in (page.segments or {}).items():
-        if name in times and page.rate:
-            places = np.multiply([one[:2] for one in rows], page.rate)
-            spans = times[name].at(places).tolist()
-            rows = [(start, end, label) for (start, end), (*_, label) in zip(spans, rows)]
-        found[name] = rows
-    return found
 
 
 def _unknown(data: datasets.LabeledSequences, given: Options, page: PageSettings) -> str | None:
@@ -164,7 +150,8 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
     kinds = {file.suffix.lower() for file in datasets.recording_files(folder).values()}
     if kinds & {*of.AUDIO_SUFFIXES, *of.VIDEO_SUFFIXES} or (folder / segments).is_file():
         return True
-    if segments == "segments.csv" and not any(folder.glob(_CSV)):
+    tables = (file for file in folder.iterdir() if file.suffix.lower() in datasets.ENDINGS)
+    if segments == "segments.csv" and not any(tables):
         raise FileNotFoundError(
             f"{str(folder)!r} holds neither recordings nor CSV files; add CSV files, or recordings "
             f"with a table {segments}."
@@ -191,7 +178,8 @@ def _tables(
     of_segments = {"likelihood": given.likelihood, "annotator": given.annotator}
     _refuse("tables of DeepLabCut and a table of segments", folder, **of_segments)
     partly = given.unknown == ""
-    return datasets.load_files(folder, given.label or "label", _CSV, None, left_out, partly)
+    pattern = _CSV if any(folder.glob(_CSV)) else None
+    return datasets.load_files(folder, given.label or "label", pattern, None, left_out, partly)
 
 
 def _recorded(

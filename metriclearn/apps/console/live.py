@@ -19,6 +19,7 @@ from metriclearn.apps.console.missing import KnownRows, filled_stream, rows_in
 from metriclearn.datasets import Segment, cell_number, check_distinct, stream_rows
 
 _INPUT = "the standard input"
+_LEAST = 16  # rows of delay
 _FRAMES = 16  # more frames than the deltas of a frame depend on
 
 
@@ -76,6 +77,11 @@ def json_lines(
         chunks = table_rows(source, list(map(str, names)), clock)
         chunks = filled_stream(chunks, rows_in(fill, clock.rate))
     limit = None if delay is None else round(delay * clock.rate)
+    if limit is not None and limit < _LEAST:
+        raise ValueError(
+            f"A stream of this model needs --delay {ceil(1000 * _LEAST / clock.rate) / 1000:g} or "
+            f"more seconds, which are {_LEAST} rows, got {delay:g}."
+        )
     for start, end, label in live_segments(model, chunks, limit, clock.at):
         yield json.dumps({"start": round(start, 6), "end": round(end, 6), "label": label})
 

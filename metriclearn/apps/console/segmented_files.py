@@ -31,18 +31,21 @@ def targets_of(paths: Sequence[Path], out: Path | None) -> list[Path]:
     return targets
 
 
-def files_in(files: Sequence[Path], tables: bool) -> list[Path]:
-    """Replace every folder by the CSV files in it (if ``tables``) or by the recordings in it."""
+def files_in(files: Sequence[Path], of_tables: bool) -> list[Path]:
+    """Replace every folder by the tables in it (if ``of_tables``) or by the recordings in it."""
     listed: list[Path] = []
     for file in files:
         if not file.is_dir():
             listed.append(file)
-        elif tables:
-            listed += datasets.sequence_files("segment", file, None, [".csv"])
+        elif of_tables:
+            tables = datasets.sequence_files("segment", file, None, datasets.ENDINGS)
+            listed += [table for table in tables if table.name != "segments.csv"]
         elif recordings := datasets.recording_files(file):
             listed += recordings.values()
         else:
             raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
+    if not listed:
+        raise FileNotFoundError(f"{str(files[0])!r} holds no table to segment.")
     return listed
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from metriclearn import PartialPartition, Region
 from metriclearn.datasets import UNKNOWN, Segment, with_boundaries
 from metriclearn.problem import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE
+from metriclearn.running import Times
 
 _KINDS = ("change", "no change", "one change", "segment")
 _SLACK = 1e-6  # times that differ by fewer seconds are the same
@@ -94,6 +98,51 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
                 "cut or remove one."
             )
     return annotations
+
+
+class Clock(NamedTuple):
+    """Converts seconds of the page, which count rows, to those of files, and back.
+
+    Attributes
+    ----------
+    times : mapping of str to Times
+        The times of the rows of a recording, by its name. Seconds of others are the same in files.
+    rate : float
+        Rows per second on the page.
+    """
+
+    times: Mapping[str, Times] = {}
+    rate: float = 1.0
+
+    @classmethod
+    def of(cls, times: Mapping[str, Times | None], rate: float) -> Self:
+        """Leave out times that are at most half a row from those of the page."""
+        uneven = {}
+        for name, one in times.items():
+            rows = np.arange(0 if one is None else len(one.seconds))
+            if one is not None and np.abs(one.seconds * rate - rows).max() > 0.5:
+                uneven[name] = one
+        return cls(uneven, rate)
+
+    def in_files(self, tables: Mapping[str, Sequence[Segment]]) -> dict[str, list[Segment]]:
+        """Convert segments of the page to those of files."""
+        return self._converted(tables, lambda one, spans: one.at(spans * self.rate))
+
+    def on_page(self, tables: Mapping[str, Sequence[Segment]]) -> dict[str, list[Segment]]:
+        """Convert segments of files to those of the page."""
+        return self._converted(tables, lambda one, spans: one.rows(spans) / self.rate)
+
+    def _converted(
+        self,
+        tables: Mapping[str, Sequence[Segment]],
+        seconds: Callable[[Times, NDArray[np.float64]], NDArray[np.float64]],
+    ) -> dict[str, list[Segment]]:
+        found = {name: list(rows) for name, rows in tables.items()}
+        for name in found.keys() & self.times.keys():
+            spans = np.array([one[:2] for one in found[name]]).reshape(-1, 2)
+            pairs = seconds(self.times[name], spans).tolist()
+            found[name] = [(a, b, one[2]) for (a, b), one in zip(pairs, found[name])]
+        return found
 
 
 def row_at(time: float, rate: float) -> int:

@@ -138,8 +138,8 @@ class Page:
 
     def open_tier(self, name: str) -> Page:
         """Open another tier of the same recordings, and read its annotations."""
-        seconds, settings = self.project.seconds, self.project.settings
-        project = Project(self.folder, seconds, name, settings=settings).load()
+        seconds, settings, clock = self.project.seconds, self.project.settings, self.project.clock
+        project = Project(self.folder, seconds, name, settings=settings, clock=clock).load()
         return Page(self.folder, list(self.recordings.values()), project, self.tiers)
 
     def refresh(self) -> None:
@@ -323,6 +323,7 @@ class Page:
             segments = {one.name: datasets.read_file(kind, one.name, path)}
             if kind == "csv":
                 segments |= datasets.named_as(datasets.read_segments(path), self.recordings)
+            segments = self.project.clock.on_page(segments)
         given = {
             name: [entry.as_json() for entry in imported(name, many, self.recordings[name].seconds)]
             for name, many in segments.items()
@@ -339,9 +340,11 @@ class Page:
         learned = self.loop.learned["recordings"].get(one.name)
         many = self.project.annotations.get(one.name, [])
         if learned is None or request.query_params.get("what") == "known":
-            return exported(one.name, many, one.seconds)
-        predicted = learned["boundaries"], learned["labels"]
-        return merged_segments(many, *predicted, one.seconds, one.rate)
+            shown = exported(one.name, many, one.seconds)
+        else:
+            predicted = learned["boundaries"], learned["labels"]
+            shown = merged_segments(many, *predicted, one.seconds, one.rate)
+        return self.project.clock.in_files({one.name: shown})[one.name]
 
     def _recording(self, name: str) -> Recording:
         if name not in self.recordings:

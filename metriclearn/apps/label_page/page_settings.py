@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metriclearn.apps.label_page.annotation import known_segments, read_annotations
+from metriclearn.apps.label_page.annotation import Clock, known_segments, read_annotations
 from metriclearn.apps.label_page.project import (
     FILE,
     TABLE,
@@ -20,9 +20,11 @@ from metriclearn.apps.label_page.project import (
     reading_annotations,
 )
 from metriclearn.datasets import (
+    ENDINGS,
     UNKNOWN,
     Segment,
     disjoint,
+    file_times,
     named_as,
     read_segments,
     recording_files,
@@ -71,7 +73,7 @@ def page_settings(folder: Path, segments: str, features: str | None) -> PageSett
     is_page = segments == file_of(folder, tier, TABLE).name
     project = read_project(folder, tier) if is_page else {}
     if not project:
-        listed = [file.name for file in folder.glob("*.[cC][sS][vV]")]
+        listed = [file.name for file in folder.iterdir() if file.suffix.lower() in ENDINGS]
         others = [name for name in listed if not name.endswith(TABLE) and name != segments]
         has_table = segments != TABLE or (folder / segments).is_file()
         tables = others and has_table and not recording_files(folder)
@@ -100,15 +102,20 @@ def _labeled_in(
             name: read_annotations(given, math.inf) for name, given in project["recordings"].items()
         }
     found = read_segments(table) if table.is_file() else {}
-    seconds = {
-        name: found[name][-1][1] if name in found else many[-1].end + 1.0
-        for name, many in annotations.items()
-        if many
-    }
-    annotations = {name: annotations[name] for name in seconds}
-    tables = Project(folder, seconds, annotations=annotations).tables()
+    annotations = {name: many for name, many in annotations.items() if many}
     is_old = table.is_file() and digest(table.read_bytes()) == project.get(TABLE_BEFORE)
-    if found and not is_old and segments_text(disjoint(table, tables)) != segments_text(found):
+    # tables of earlier versions count the seconds of the page
+    for clock in (_clock(folder, annotations, project), Clock()):
+        rows = clock.on_page(found)
+        seconds = {
+            name: rows[name][-1][1] if name in rows else many[-1].end + 1.0
+            for name, many in annotations.items()
+        }
+        tables = Project(folder, seconds, annotations=annotations, clock=clock).tables()
+        is_ours = segments_text(disjoint(table, tables)) == segments_text(found)
+        if is_ours or is_old or not found:
+            break
+    else:
         note(
             f"{str(table)!r} was not written by the page, so fit learns from this table and not "
             f"from {file.name}; remove the table to learn what is labeled on the page."
@@ -122,3 +129,17 @@ def _labeled_in(
             "label these stretches, or set boundaries."
         )
     return known_segments(annotations, seconds)
+
+
+def _clock(folder: Path, names: Collection[str], project: Mapping[str, Any]) -> Clock:
+    """Return how seconds of the page are converted to those of its table."""
+    time, rate = project.get("time"), project.get("rate")
+    if not (time and rate):
+        return Clock()
+    files = [file for file in folder.iterdir() if file.suffix.lower() in ENDINGS]
+    times = {
+        file.stem: file_times(file, time, rate, project.get("duplicates"))
+        for file in files
+        if file.stem in names
+    }
+    return Clock.of(times, rate)

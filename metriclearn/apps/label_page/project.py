@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from metriclearn.apps.label_page.annotation import (
     Annotation,
+    Clock,
     is_word,
     read_annotations,
     segments_of,
@@ -106,6 +107,8 @@ class Project:
         The content of the file when it was last read or written.
     revision : int
         The current revision number.
+    clock : Clock
+        Converts seconds of the page to those of ``segments.csv``.
     """
 
     folder: Path
@@ -118,6 +121,7 @@ class Project:
     settings: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
     revision: int = 0
+    clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
         self.lock = Lock()
@@ -335,7 +339,8 @@ class Project:
             name: segments_of(name, many, self.seconds[name], classes)
             for name, many in sorted(self.annotations.items())
         }
-        return {name: rows for name, rows in tables.items() if {r[2] for r in rows} != {UNKNOWN}}
+        known = {name: rows for name, rows in tables.items() if {r[2] for r in rows} != {UNKNOWN}}
+        return self.clock.in_files(known)
 
 
 def read_project(folder: Path, tier: str = "") -> dict[str, Any]:

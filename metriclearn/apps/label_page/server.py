@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 from metriclearn import Partition, datasets
 from metriclearn.apps.label_page.address import Address, TokenGuard
-from metriclearn.apps.label_page.annotation import imported
+from metriclearn.apps.label_page.annotation import Clock, imported
 from metriclearn.apps.label_page.page import STATIC, Page
 from metriclearn.apps.label_page.project import (
     FILE,
@@ -29,6 +29,7 @@ from metriclearn.apps.label_page.project import (
 )
 from metriclearn.apps.label_page.signals import Recording, open_recordings
 from metriclearn.apps.models import WITHOUT_RATE
+from metriclearn.apps.web import bound
 from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.running import note, optional, quieten, text
 
@@ -67,7 +68,8 @@ def _begin_with_table(project: Project, annotator: str | None = None) -> None:
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "
             f"not shown; the first saved change keeps the table as {TABLE}.before."
         )
-    _begin_with(project, {name: spans[name] for name in seconds if name in spans})
+    known = {name: spans[name] for name in seconds if name in spans}
+    _begin_with(project, project.clock.on_page(known))
 
 
 def _begin_with(
@@ -128,7 +130,8 @@ def open_page(
     if "rate" not in settings and any(one.kind == "table" for one in recordings):
         note(WITHOUT_RATE)
     lengths = {one.name: one.seconds for one in recordings}
-    project = Project(folder, lengths, settings=settings).load()
+    clock = Clock.of({one.name: one.times for one in recordings}, settings.get("rate", 1.0))
+    project = Project(folder, lengths, settings=settings, clock=clock).load()
     if label is not None and (earlier or project.table.is_file()):
         note(
             f"{str(folder)!r} already has labels in {FILE if earlier else TABLE}, so those of the "
@@ -220,20 +223,12 @@ def _listening(port: int | None, last: int) -> socket.socket:
 
     If no port is given, use the port of the last server if it is free, else any free port.
     """
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind(("127.0.0.1", port or last))
-    except (OSError, OverflowError) as error:
+        return bound("metriclearn label", "127.0.0.1", port or last)
+    except OSError:
         if port or not last:
-            listening.close()
-            reason = getattr(error, "strerror", None) or "there is no such port"
-            raise OSError(
-                f"metriclearn label needs a free port, got {port or 0} ({reason}); choose "
-                "another one, or leave --port out."
-            ) from error
-        listening.bind(("127.0.0.1", 0))
-    return listening
+            raise
+        return bound("metriclearn label", "127.0.0.1", 0)
 
 
 def _check(address: str) -> None:

@@ -346,7 +346,7 @@ def _common_rate(read: dict[Path, Times], time: str, earlier: float | None) -> f
     if broken := [path.name for path, times in read.items() if len(times.holes)]:
         note(
             f"There are holes in the times of {', '.join(broken[:5])}. The page leaves holes out, "
-            "also from the seconds that it counts; metriclearn segment counts them."
+            "also from the seconds that it shows; files that it writes and reads count them."
         )
     found = rate_of(list(read.values()), time)
     return earlier if earlier and abs(found / earlier - 1.0) < _SAME else found

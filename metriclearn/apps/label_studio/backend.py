@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from metriclearn import BundleDual, ChangePointMetricLearner, Segmenter, dataset
 from metriclearn.apps.label_studio.interface import Clock, Interface
 from metriclearn.apps.label_studio.tasks import (
     PathLike,
+    file_of,
     read_tasks,
     recording_name,
     regions_of,
@@ -30,7 +32,7 @@ from metriclearn.apps.label_studio.tasks import (
     write_tasks,
 )
 from metriclearn.apps.models import extractor_of, labeled_rows, model_of
-from metriclearn.apps.web import Guard, Refusal, answer, answered
+from metriclearn.apps.web import Guard, Refusal, answer, answered, bound
 from metriclearn.datasets import UNKNOWN, Segment
 from metriclearn.estimators import Calibration
 from metriclearn.running import Positive, needs, optional, run_program, sentence
@@ -242,7 +244,7 @@ class Backend:
         """
         name = recording_name(task, interface)
         if interface.is_sound:
-            found: Any = datasets.recording_files(self.folder).get(name)
+            found: Any = file_of(datasets.recording_files(self.folder).values(), name)
         else:
             found = table_of(interface, self.folder, task, name)
         if found is None:
@@ -436,7 +438,7 @@ def serve(
     *,
     rate: Rate = None,
     host: Annotated[str, "address to listen on; other machines need 0.0.0.0"] = "127.0.0.1",
-    port: Annotated[float, "port (default 9090)"] = 9090.0,
+    port: Annotated[int, "port (default 9090)"] = 9090,
     consensus: Annotated[bool, "learn many models that vote, in minutes"] = False,
 ) -> None:
     """answer Label Studio, and learn from submitted annotations
@@ -446,10 +448,13 @@ def serve(
     """
     learner = Segmenter() if consensus else None
     backend = Backend(folder, rate=rate or 4.0, learner=learner)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    print(f"http://{host}:{int(port)} answers Label Studio. Ctrl-C stops it.", flush=True)
-    run = optional("uvicorn", "label").run
-    run(application(backend), host=host, port=int(port), log_level="warning")
+    logging.basicConfig(format="%(message)s")
+    _LOGGER.setLevel(logging.INFO)  # not the solvers
+    uvicorn = optional("uvicorn", "label")
+    with bound("label_studio serve", host, port) as listening, suppress(KeyboardInterrupt):
+        print(f"http://{host}:{port} answers Label Studio. Ctrl-C stops it.", flush=True)
+        settings = uvicorn.Config(application(backend), log_level="warning")
+        uvicorn.Server(settings).run([listening])
 
 
 def read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isnan
 from pathlib import Path
@@ -284,8 +284,20 @@ def table_of(
     inline = task["data"].get(interface.key)
     if isinstance(inline, Mapping):
         return pd.DataFrame(dict(inline))
-    found = [] if folder is None else sorted(Path(folder).glob("*.[ct]sv"))
-    return next((read_text_table(file) for file in found if file.stem == name), None)
+    found = file_of([] if folder is None else sorted(Path(folder).glob("*.[ct]sv")), name)
+    return None if found is None else read_text_table(found)
+
+
+def file_of(files: Iterable[Path], name: str) -> Path | None:
+    """Return the file of a task, or None.
+
+    Label Studio writes _ for blanks in the names of uploads, and leaves most other signs out.
+    """
+    listed = list(files)
+    if same := [file for file in listed if file.stem == name]:
+        return same[0]
+    alike = [f for f in listed if re.sub(r"[^-\w.]", "", f.stem.replace(" ", "_")) == name]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _clock(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from metriclearn.datasets.annotations import (
     column_of_annotators,
+    note_other,
     of_annotator,
     seconds_in,
     seconds_text,
@@ -108,6 +109,7 @@ def read_raven(
             f"{os.fspath(path)!r} needs selections of one recording, got {files[:5]}; save a table "
             "for each."
         )
+    note_other(path, Path(*files).stem, name, "")
     found = set()
     for number, row in rows:
         start, end = (seconds_in(row[time]) for time in _TIMES)

@@ -207,12 +207,16 @@ class Agreement:
     def follower(self) -> Agreement:
         """Return the score with the largest weight of those that can follow a stream.
 
+        If the agreement has names, a score with names is taken where there is one.
+
         Raises
         ------
         ValueError
             If none can.
         """
-        for j in np.argsort(-self.weights, kind="stable").tolist():
+        named = self.classes is not None
+        nameless = np.array([named and one.classes is None for one in self.scores])
+        for j in np.lexsort((-self.weights, nameless)).tolist():
             if self.scores[j].refusal_of_streams() is None:
                 return self.alone(j)
         raise ValueError(

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -188,6 +189,7 @@ def test_columns_of_tables_are_named(tmp_path: Path, console: Console) -> None:
         "name the column of times (--time stamp), and ignore columns without numbers "
         "(ignore=['stamp', 'who'], --ignore who)." in error
     )
+    console.assert_refused("--ignore stamp who).", *fit, "--ignore", "stamp")
     told = console(*fit, "--time", "stamp", "--ignore", "who")
     assert "4 rows per second" in told.out
     assert "constant in every data set (level)" in told.err
@@ -329,6 +331,37 @@ def test_constant_columns_are_not_those_of_most_weight(tmp_path: Path, console: 
     assert "s0.csv: 4 segments" in console("segment", folder / "s0.csv", "--model", model).out
 
 
+def test_tables_may_have_other_endings_than_csv(tmp_path: Path, console: Console) -> None:
+    folder, model = write_tables(tmp_path / "t"), tmp_path / "t.model"
+    for file in list(folder.iterdir()):
+        table = pd.read_csv(file)
+        file.unlink()
+        if file.stem == "s0":
+            table.to_parquet(folder / "s0.parquet")
+        else:
+            table.to_csv(file.with_suffix(".tsv"), sep="\t", index=False)
+    run("fit", folder, "--label", "phase", "--out", model)
+    told = console("segment", folder, "--model", model).out
+    for name in ("s0.parquet", "s1.tsv", "s2.tsv"):
+        assert f"{name}: 4 segments" in told
+
+
+def test_a_model_that_cannot_be_written_is_kept(tmp_path, console, monkeypatch) -> None:
+    folder, out, save = write_tables(tmp_path / "t"), tmp_path / "t.model", ml.Segmenter.save
+
+    def on_a_full_disk(model: ml.Segmenter, path: Path) -> Path:
+        if path == out:
+            raise OSError("No space left on device")
+        return save(model, path)
+
+    monkeypatch.setattr(ml.Segmenter, "save", on_a_full_disk)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = console("fit", folder, "--label", "phase", "--out", out, status=1)
+    assert "validation loss" in told.out
+    assert "Error: No space left" in told.err
+    run("info", re.findall(r"kept as (\S+);", told.err)[0])
+
+
 def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
     fit, segment = ("fit", folder, "--label", "phase", "--out"), ("segment", "--model", model)
@@ -344,7 +377,9 @@ def test_many_files_and_folders(tmp_path: Path, console: Console) -> None:
     assert found == [[(20.0 * k, 20.0 * k + 20.0, "abab"[k]) for k in range(4)]] * 3
     # results in the same folder are neither segmented nor learned from
     run(*segment, folder)
+    (table := folder / "segments.csv").write_text("recording,start,end\ns0,0,9\n")
     run(*segment, folder)
+    table.unlink()
     run(*fit, model)
     words = "would be written to files of the same name"
     console.assert_refused(words, *segment, folder, folder / "s0.csv")
@@ -458,7 +493,7 @@ def test_neighbors_of_one_label_are_joined() -> None:
         ({"a.wav": "x"}, "segments.csv' does not exist; write a table with columns"),
         ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
         ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
-        ({"a.parquet": "x", "notes.docx": "x"}, "holds neither recordings nor CSV files"),
+        ({"a.parquet": "x", "notes.docx": "x"}, "a.parquet' cannot be read as a table"),
     ],
     ids=["empty", "no table", "other files", "no recordings", "tables"],
 )
@@ -645,6 +680,7 @@ def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> N
         ("segment",): "[--out FOLDER]",
         ("compare",): "TRUTH.csv PREDICTED.csv",
         ("fit", "x", "--out", "y", "--rate", "-1"): "needs a positive number, got -1",
+        ("fit", "x", "--out", "y", "--rate", "2,5"): "needs a positive number, got 2,5",
     }.items():
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
@@ -712,6 +748,14 @@ def test_a_command_whose_output_nobody_reads_ends_quietly(tmp_path, unbuffered, 
             assert "does not exist" in told
         else:
             assert (done.returncode, told) == (141, "")
+
+
+def test_an_output_of_few_letters_gets_the_others_as_codes(tmp_path, monkeypatch) -> None:
+    (file := tmp_path / "a.csv").write_text("recording,start,end,label\nr,0,1,x\nr,1,2,y\n")
+    output = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")  # of pipes on Windows
+    monkeypatch.setattr(sys, "stdout", output)
+    run("compare", file, file)
+    assert b"loss: \\u2016M" in output.buffer.getvalue()
 
 
 def test_page_of_the_console_shows_what_is_printed(tmp_path, monkeypatch, capsys) -> None:

@@ -182,6 +182,8 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         ("power,noise,water, water\n1,2,3,4\n", [], "distinct column names, but repeats ['water']"),
         ("1,2,3\n", ["--rate", "8000"], "needs lines of CSV without --rate, got --rate 8000"),
         ("", [], "needs rows with values, but has none"),
+        ("", ["--delay", "3"], "needs --delay 8 or more seconds, which are 16 rows, got 3."),
+        ("", ["--out", "found"], "leave out --out, --formats, --truth and --cache"),
     ],
 )
 def test_input_that_cannot_be_used(
@@ -195,8 +197,9 @@ def test_input_that_cannot_be_used(
 
 def test_options_of_streams_are_refused_for_files(model, tmp_path, capsys) -> None:
     path = str(metriclearn.save(model, tmp_path / "machines.model"))
-    assert main(["segment", "x.csv", "--model", path, "--delay", "3"]) == 1
-    assert "are for streams; pass - as the only FILE" in capsys.readouterr().err
+    for given in (["x.csv", "--delay", "3"], ["-", "x.csv"]):
+        assert main(["segment", *given, "--model", path]) == 1
+        assert "are for streams; pass - as the only FILE" in capsys.readouterr().err
 
 
 def test_any_segmenter_with_a_stream() -> None:

@@ -134,6 +134,11 @@ def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path)
     assert [len(one.features) for one in page.recordings.values()] == [300, 300]
     given = {name: read_annotations(annotations(8), SECONDS) for name in ("one", "two")}
     page.project.change(0, given)
+    table = read_segments(folder / "segments.csv")
+    assert [rows[-1][1] for rows in table.values()] == [160.0, 160.0]
+    (kept := folder / "metriclearn.json").rename(tmp_path / "kept.json")
+    assert open_page(folder, time="t", duplicates="first").project.annotations == given
+    (tmp_path / "kept.json").rename(kept)
     again = open_page(folder)  # as before
     assert [(len(o.features), o.rate) for o in again.recordings.values()] == [(300, RATE)] * 2
 

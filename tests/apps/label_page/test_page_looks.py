@@ -31,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve_all: Any) -> tuple[st
     folder = tmp_path_factory.mktemp("looks")
     for name in (FIRST, *(f"{k:02d}" for k in range(2, 31))):
         write_table(folder / f"{name}.csv", [6.0, 11.0], "x,y")
-    write_labels(folder, **{FIRST: segments([6.0, 11.0])[:3]})
+    write_labels(folder, **{FIRST: segments([6.0, 11.0], ["a label of many words " * 3 + "."])[:3]})
     return serve_all(folder)[1], folder
 
 
@@ -51,3 +51,7 @@ def test_label_next_differs_from_all_labels_and_is_seen(page: Page) -> None:
     strips = [one.value_of_css_property("background-image") for one in page.all("#recordings i")]
     red, green, blue = (int(colors["ask"][i : i + 2], 16) for i in (1, 3, 5))
     assert f"rgb({red}, {green}, {blue})" in "".join(strips)
+
+
+def test_a_long_label_is_not_wider_than_the_page(page: Page) -> None:
+    assert page.box("#labels button")["right"] <= page.box("#labels")["right"]

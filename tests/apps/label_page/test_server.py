@@ -16,6 +16,7 @@ from metriclearn.apps.console.commands import main
 from metriclearn.apps.label_page.annotation import read_annotations
 from metriclearn.apps.label_page.project import read_project
 from metriclearn.apps.label_page.server import application, open_page
+from metriclearn.apps.label_studio.backend import main as studio
 from metriclearn.datasets.annotations import read_segments
 from tests.apps.serving import serving
 from tests.features.sounds import write_video
@@ -263,8 +264,9 @@ def test_ports_that_cannot_be_used_are_refused_in_a_sentence(tmp_path, capsys) -
         port = taken.getsockname()[1]
         for given, reason in ((port, "Address already in use"), (99999, "there is no such port")):
             assert main(["label", place, "--quiet", "--rate", "10", "--port", str(given)]) == 1
+            assert studio(["serve", place, "--port", str(given)]) == 1
             sentence = f"got {given} ({reason}); choose another one, or leave --port out.\n"
-            assert capsys.readouterr().err.endswith(sentence)
+            assert capsys.readouterr().err.count(sentence) == 2
 
 
 def test_rates_are_as_at_the_last_start(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 import metriclearn
 from metriclearn.apps.label_studio import Backend, read_tasks, write_tasks
 from metriclearn.apps.label_studio.backend import application, main
+from metriclearn.apps.label_studio.tasks import file_of
 from metriclearn.datasets.annotations import read_segments, save_segments
 from tests.apps.serving import serving
 
@@ -65,6 +66,13 @@ def task(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_recordings_have_the_names_of_their_files(address: str, name: str) -> None:
     given = task(region(0, 1.5, "speech"), data={"audio": address, "speaker": "Ann"})
     assert read_tasks([given]) == {name: [(0.0, 1.5, "speech")]}
+
+
+def test_files_have_the_names_of_their_uploads() -> None:
+    """Names of which several files could be are nobody's."""
+    files = [*map(Path, ("a b.wav", "a_b.wav", "x (1).wav", "y z.wav", "y_(z).wav"))]
+    found = [file_of(files, name) for name in ("a b", "a_b", "x_1", "y_z", "none")]
+    assert found == [*files[:3], None, None]
 
 
 def test_results_of_other_kinds_are_left_out() -> None:
