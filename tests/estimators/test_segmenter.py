@@ -404,11 +404,11 @@ def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() ->
     assert least < usual < most
     expected = sum(len(x) - 40 for x in X) / usual
     assert 0.7 * expected <= hidden <= expected + 0.5
-    assert "between" in fitted.summary()["segments expected"]
+    assert "rows on average, between" in fitted.summary()["segments expected"]
     # A length that is stated counts as ten more boundaries
     long = ml.Segmenter(members, n_folds=3, verbose=False, segment_length=500).fit(X, few)
     assert long.expected_length_[0] > 2 * usual
-    assert "stated" in long.summary()["segments expected"]
+    assert "stated length of 500 rows" in long.summary()["segments expected"]
     whole = ml.Segmenter(members, n_folds=3, verbose=False, segment_length=500).fit(X, y)
     assert whole.expected_length_ is None
     np.testing.assert_array_equal(
@@ -697,6 +697,8 @@ def test_stretches_without_a_boundary_tell_nothing_of_boundaries(recwarn) -> Non
     y = [np.where(unsure, -1, names)] * 2
     segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
     assert segmenter.validation_ is None
+    segmenter.fit(X, [np.zeros(200)] * 2)
+    assert [one for one in recwarn if "labels that put all samples of ever" in str(one.message)]
     assert not [one for one in recwarn if "no better than" in str(one.message)]
 
 

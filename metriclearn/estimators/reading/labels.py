@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain, groupby
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,8 @@ def read_labelings(
         truth = _read_labeling(who, labels, place, partial, segments, length)
         if truth.n_samples != length:
             ends = f", or change-points that rise to {length}" if segments else ""
+            if isinstance(labels, (list, tuple)) and isinstance(labels[0], tuple):
+                ends += "; metriclearn.datasets.row_labels converts (start, end, label)"
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
                 f"{length} samples of {place}; pass {length} labels{ends}."
@@ -175,8 +178,8 @@ def _read_labeling(
     if not isinstance(labels, PartialPartition):
         try:
             values = label_values(labels)
-            if segments and len(values) < length and values[-1] == length:
-                # An array of objects may hold whole numbers.
+            last = values[-1]  # whole numbers may be in an array of objects
+            if segments and len(values) < length and isinstance(last, Integral) and last == length:
                 ends = np.asarray(values.tolist())
                 if ends.dtype.kind == "i" and np.all(np.diff(ends, prepend=0) > 0):
                     return Partition(ends=ends)
