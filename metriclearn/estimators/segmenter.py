@@ -348,6 +348,11 @@ class Segmenter(AgreementSegmenter):
             note_other_rate(who, X, self.rows_per_second)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
+        if self.time is not None and self.time in list(getattr(self, "feature_names_in_", ())):
+            raise ValueError(
+                f"{who} needs tables without the column of times, {self.time!r}, because it is not "
+                "a feature; make it the index (frame.set_index), or drop it."
+            )
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)

@@ -147,11 +147,13 @@ MEMBERS = {"diagonal": [ml.ChangePointMetricLearner()], "euclidean": [TunedSegme
 DOOR = partial(of, ml.Segmenter)
 KNOWN = [np.where(np.char.equal(y, "sit"), *pair) for y, pair in zip(NAMES, [(1, 2)] * 3)]
 TWO_TYPES = [*KNOWN, *(one.astype(str) for one in KNOWN[:2])]
+TIMED = [pd.DataFrame(x, columns=list("abcdef")) for x in X]
 BOUNDARIES = ml.FeaturePenalty((ml.views.BoundaryFeatures(),))
 SEGMENTER: Rows = [
     (DOOR(X, BARE, members=MEMBERS, names=True), "needs labels of samples, whose values are names"),
     (DOOR(X, TWO_TYPES, names=True), "labels of one type"),
     (DOOR([0 * x for x in X], Y), "Segmenter needs features that vary within some data set"),
+    (DOOR(TIMED, Y, time="c"), "without the column of times, 'c', .*make it the index"),
     *(
         (DOOR(X[:2], [None, None], members=some), "Segmenter needs labels, but all labels of all")
         for some in (None, MEMBERS)

@@ -66,6 +66,7 @@ def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(c
 
     They also answer with half and with twice this penalty.
     """
+    assert max(len(repr(one)) for one in (consensus.agreement_, consensus.cross_fit_)) < 3000
     scores = consensus.agreement_.scores
     penalties = np.array([score.penalty for score in scores]).reshape(-1, 3)
     np.testing.assert_array_equal(penalties, penalties[:, [0, 0, 0]])

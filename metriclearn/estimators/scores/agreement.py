@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar, Self
 
@@ -159,9 +159,9 @@ class Agreement:
     (24, 1.0)
     """
 
-    scores: list[Any]
-    fits: list[int]
-    families: list[str]
+    scores: list[Any] = field(repr=False)
+    fits: list[int] = field(repr=False)
+    families: list[str] = field(repr=False)
     weights: NDArray[np.float64]
     classes: NDArray | None = None
     name_loss: float = 0.0
