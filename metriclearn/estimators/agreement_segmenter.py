@@ -311,6 +311,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
                 X = X if columns is None else NamedColumns.of(X, columns)
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)
+        if not data.single:
+            raise ValueError(f"{who} needs one recording, got a list; call it for each of them.")
         ((_, found, ends),) = self.answers(data, None)
         cuts = begins[np.append(0, ends)].tolist()
         if (names := self._names_of(data.arrays[0], found)) is None:

@@ -839,6 +839,8 @@ def test_segments_of_a_frame_have_the_times_of_its_index(kind: str) -> None:
     remedy = "drop one of them, or average these rows (frame.groupby(level=0).mean())."
     with pytest.raises(ValueError, match=f"{re.escape(remedy)}$"):
         plain.segments(again)
+    with pytest.raises(ValueError, match="segments needs one recording, got a list; call it for"):
+        plain.segments(X)
 
 
 @pytest.mark.parametrize("kind", ["Int64", "Float64", "int64[pyarrow]"])

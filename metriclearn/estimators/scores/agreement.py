@@ -216,8 +216,8 @@ class Agreement:
             if self.scores[j].refusal_of_streams() is None:
                 return self.alone(j)
         raise ValueError(
-            "A stream needs a model that can follow it, got none; add a member with a metric, such "
-            "as ChangePointMetricLearner()."
+            "A stream needs a model that can follow it, got none; fit with for_streams=True, and a "
+            "member with a metric, such as ChangePointMetricLearner()."
         )
 
     def refusal_of_streams(self) -> str | None:
