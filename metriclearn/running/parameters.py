@@ -246,7 +246,10 @@ def needs(function: Function) -> Function:
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        rows, bound = requirements(function), form.bind(*args, **kwargs)
+        try:
+            rows, bound = requirements(function), form.bind(*args, **kwargs)
+        except TypeError as error:  # which does not name the function
+            raise TypeError(f"{who}: {error}") from None
         for name, value in bound.arguments.items():
             row = rows[name]
             if row is not None:

@@ -123,6 +123,7 @@ BAD_DATA: list[tuple[Any, str]] = [
     ([FRAMES[0], FRAMES[1][NAMES[::-1]]], "feature names in the same order, but data set 1"),
     (scipy.sparse.csr_matrix(A), SPARSE),
     ([A, scipy.sparse.csr_array(B)], SPARSE),
+    (SimpleNamespace(sequences=[A]), "a list of arrays or tables, .*; pass X.sequences"),
     (SimpleNamespace(column_names=NAMES), "an Arrow table; call .to_pandas"),
 ]
 

@@ -116,6 +116,8 @@ def test_a_class_inherits_requirements_and_declares_them_again() -> None:
         assert [row and row.words for row in requirements(thing).values()] == words
     with pytest.raises(ValueError, match=r"^function needs a whole narrowed of at least 1, got 0"):
         function(1, narrowed=0)
+    with pytest.raises(TypeError, match=r"^function: missing a required argument: 'kept'"):
+        function()  # type: ignore[call-arg]
 
 
 class Nonsense:

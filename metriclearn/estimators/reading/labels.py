@@ -69,6 +69,13 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     return labelings
 
 
+def none_as_unlabeled(y: Any, data: DataSets) -> Any:
+    """Replace None in a list of labelings by −1 for all samples of the data set."""
+    if not isinstance(y, (list, tuple)) or len(y) != len(data.arrays):
+        return y
+    return [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
+
+
 def read_labelings(
     who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
 ) -> list[Any]:
@@ -401,13 +408,14 @@ def read_known(
     who : str
         Name used in errors.
     known : labelings or None
-        One for each data set; None without any labels.
+        One for each data set, None for those without any labels; None without any.
     data : DataSets
     classes : array (C,), optional
         The names that a segmenter predicts, if it predicts names.
     """
     if known is None:
         return [None] * len(data.arrays)
+    known = none_as_unlabeled(known, data)
     truths = read_labelings(who, known, data, segments=True, partial=True)
     facts = list(map(PartialPartition.from_partition, truths))
     if classes is None:
