@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.programs.poses import is_poses, read_poses
-from metriclearn.datasets.registry import read_arrays
+from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.text_tables import cell_number, lacks, read_text_table
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
@@ -131,13 +131,13 @@ def read_columns(
 
 
 def read_labeled(
-    file: Path, label: str, group: str | None = None, partly: bool | None = None
+    file: PathLike, label: str, group: str | None = None, partly: bool | None = None
 ) -> tuple[pd.DataFrame, NDArray, str]:
     """Read the features, the labels and the group of one file in the layout of :func:`load_files`.
 
     Parameters
     ----------
-    file : Path
+    file : path
     label : str
         Column of the labels.
     group : str, optional
@@ -160,12 +160,11 @@ def read_labeled(
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from metriclearn.datasets import read_labeled
-    >>> features, labels, group = read_labeled(Path("walk.csv"), "gait")  # doctest: +SKIP
+    >>> features, labels, group = read_labeled("walk.csv", "gait")  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
-    special = [label, *([group] if group else [])]
+    file, special = Path(file), [label, *([group] if group else [])]
     table, arrays = read_columns(file, dtype=dict.fromkeys(special, str))
     table = columns_as(table, special)
     if file.suffix.lower() == ".npz":
@@ -222,7 +221,7 @@ def _forms(labels: NDArray) -> NDArray:
 
 
 def read_features(
-    path: Path,
+    path: PathLike,
     ignore: Collection[str] = (),
     names: Sequence[str] | None = None,
     likelihood: float = 0.0,
@@ -233,7 +232,7 @@ def read_features(
 
     Parameters
     ----------
-    path : Path
+    path : path
         A CSV, TSV, Parquet or npz file.
     ignore : collection of str
         Columns that are not features. A file may lack these columns.
@@ -259,11 +258,11 @@ def read_features(
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from metriclearn.datasets import read_features
-    >>> features = read_features(Path("walk.csv"), ignore=["time"])  # doctest: +SKIP
+    >>> features = read_features("walk.csv", ignore=["time"])  # doctest: +SKIP
     """
     pd = optional("pandas", "tables")
+    path = Path(path)
     table, _ = read_columns(path, likelihood)
     table = columns_as(table, ["label", *ignore] if names is None else names)
     if names is None:
@@ -321,7 +320,6 @@ def finite_values(
     Examples
     --------
     >>> import pandas as pd
-    >>> from pathlib import Path
     >>> from metriclearn.datasets import finite_values
     >>> finite_values(pd.DataFrame({"x": ["1", "2.5"]}), Path("a.csv")).tolist()
     [[1.0], [2.5]]
@@ -368,13 +366,13 @@ def finite_values(
 
 
 def file_times(
-    file: Path, time: str, rate: float | None = None, duplicates: str | None = None
+    file: PathLike, time: str, rate: float | None = None, duplicates: str | None = None
 ) -> Times:
     """Read the times of the rows of a table.
 
     Parameters
     ----------
-    file : Path
+    file : path
         A CSV, TSV, Parquet or npz file.
     time : str
         Name of the column of times: numbers (seconds, or another unit that the name of the column
@@ -405,11 +403,11 @@ def file_times(
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from metriclearn.datasets import file_times
-    >>> file_times(Path("walk.csv"), "time").rate  # doctest: +SKIP
+    >>> file_times("walk.csv", "time").rate  # doctest: +SKIP
     50.0
     """
+    file = Path(file)
     is_text, wanted = file.suffix.lower() in SEPARATORS, text(time)
     only: dict[str, Any] = {"usecols": lambda name: text(name) == wanted} if is_text else {}
     table, _ = read_columns(file, **only)

@@ -14,7 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.datasets.segments import Segment
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_new
 from metriclearn.estimators.reading.given import read_files
-from metriclearn.estimators.reading.labels import read_counts, read_known, read_labelings
+from metriclearn.estimators.reading.labels import (
+    list_labelings,
+    read_counts,
+    read_known,
+    read_labelings,
+    sample_labels,
+)
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
@@ -80,19 +86,31 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
     def predict(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the name of every sample, (T,). If labels are no names, return segment numbers."""
         data, results = self.read_data(X), []
-        for rows, (_, found, ends) in zip(data.arrays, self.answers(data, n_segments, known)):
-            names = self._names_of(rows, found)
+        answers = self.answers(data, n_segments, known)
+        given: Any = [None] * len(answers)
+        if known is not None:
+            given = list_labelings(type(self).__name__, known, data)
+        for rows, labels, (_, found, ends) in zip(data.arrays, given, answers):
+            names = self._names_of(rows, found, labels)
             names = np.arange(len(ends)) if names is None else names
             results.append(np.repeat(names, np.diff(ends, prepend=0)))
         return data.as_passed(results)
 
-    def _names_of(self, rows: NDArray, found: Partition) -> NDArray | None:
-        """Return the name of every segment: by the members, or else by the rows."""
+    def _names_of(self, rows: NDArray, found: Partition, known: Any = None) -> NDArray | None:
+        """Return the name of every segment: by the members, else by known labels and the rows."""
         if self.classes_ is not None and isinstance(found, NamedPartition):
             return self.classes_[found.names]
         if self.row_names_ is None:
             return None
-        return self.row_names_.of(rows_of(self.view_, rows), found)
+        names = self.row_names_.of(rows_of(self.view_, rows), found)
+        labels = None if known is None else sample_labels(known, len(rows))
+        if labels is not None:
+            if leaves_out(self.view_):
+                labels = labels[self.view_.kept([rows])[0]]
+            learned = set(self.row_names_.names.tolist())
+            told = [t for t, label in enumerate(labels.tolist()) if label in learned]
+            names[np.searchsorted(found.change_points, told, side="right")] = labels[told]
+        return names
 
     def expected_loss(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the weighted mean of ‖M − N_j‖²_F over all models, for each recording.
@@ -293,6 +311,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
                 X = X if columns is None else NamedColumns.of(X, columns)
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)
+        if not data.single:
+            raise ValueError(f"{who} needs one recording, got a list; call it for each of them.")
         ((_, found, ends),) = self.answers(data, None)
         cuts = begins[np.append(0, ends)].tolist()
         if (names := self._names_of(data.arrays[0], found)) is None:

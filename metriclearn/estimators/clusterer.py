@@ -29,6 +29,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition, codes_of_known, factorize, label_values
 from metriclearn.running.components import ComponentParameters
+from metriclearn.running.executors import one_blas_thread
 from metriclearn.running.parameters import Jobs, Needs, OneOf, Whole, check_parameters
 from metriclearn.running.values import check_each, check_scale, dimensions, real_array, shown
 from metriclearn.solvers.mahalanobis import DiagonalMetric
@@ -198,7 +199,8 @@ class Clusterer(ComponentParameters):
         members = [Member(name, one) for name, family in families.items() for one in family]
         runner = Fits(type(self).__name__, n_jobs=self.n_jobs, verbose=self.verbose)
         tables = Tables([(arrays, labels, np.zeros(len(labels))) for arrays, labels in parts])
-        with runner.bar(members, len(parts)) as bar:
+        single = one_blas_thread(np.shape(parts[0][0][0])[-1])  # as for Segmenter
+        with single, runner.bar(members, len(parts)) as bar:
             _, models, *_ = runner.run(members, tables, bar)
         truths = [_cluster_codes(one) for _, labels in tests for one in labels]
         whole = truths if given.groups is not None else [_cluster_codes(given.y)]

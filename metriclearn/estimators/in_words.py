@@ -37,17 +37,18 @@ def in_words(model: Any) -> dict[str, str]:
         none = checked.right > checked.found == 0
         found = (
             f"{checked.found:.0%} of {checked.boundaries} held-out ones within "
-            f"{checked.tolerance:.3g} s, "
+            f"{checked.tolerance:.3g} {_unit(model)}, "
             + ("none predicted" if none else f"{checked.right:.0%} of predictions right")
         )
     members, missing = _table(model), sentences(model.missing_)
+    times = f"{counted(model.rows_per_second, 'row')} per second"
     return {
         "labels": ", ".join(model.labels_)
         or "none, only boundaries (to learn classes, give segments of the same kind the same "
         "label)",
         "trained on": f"{counted(len(recordings), 'recording')}: {', '.join(recordings[:8])}{more}",
         "features": f"{kind}, {counted(len(weights), 'column')}, "
-        f"{counted(model.rows_per_second, 'row')} per second",
+        + (times if _unit(model) == "s" else "times in rows"),
         **({"rests on": _evidence(model)} if model.n_groups_ else {}),
         **({"segments expected": _expected(model)} if model.expected_length_ else {}),
         "boundaries found": found,
@@ -82,13 +83,17 @@ def _evidence(model: Any) -> str:
 def _expected(model: Any) -> str:
     """Tell how long segments are according to labeled stretches, and how well this is known."""
     usual, least, most = (f"{one:.3g}" for one in model.expected_length_)
-    text = f"of {usual} s on average, between {least} and {most} s with a probability of 90 %"
-    stated = (
-        ""
-        if model.segment_length is None
-        else f", with the stated length of {model.segment_length:g} s"
+    unit, length = _unit(model), model.segment_length
+    stated = "" if length is None else f", with the stated length of {length:g} {unit}"
+    return (
+        f"of {usual} {unit} on average, between {least} and {most} {unit} with a probability of "
+        f"90 %, by the labeled stretches{stated}"
     )
-    return f"{text}, by the labeled stretches{stated}"
+
+
+def _unit(model: Any) -> str:
+    """Return the unit of times: without a rate, a row counts as a second."""
+    return "rows" if model.rate is None and model.extractor is None else "s"
 
 
 def _learner(model: Any) -> str:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
+from metriclearn.estimators.learners.concerns import note_labels
 from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.reading.data_sets import keep_features
@@ -349,16 +350,18 @@ class Segmenter(AgreementSegmenter):
             note_other_rate(who, X, self.rows_per_second)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
+        if self.time is not None and self.time in list(getattr(self, "feature_names_in_", ())):
+            raise ValueError(
+                f"{who} needs tables without the column of times, {self.time!r}, because it is not "
+                "a feature; make it the index (frame.set_index), or drop it."
+            )
         view = front_view(who, self.view, given.data)
         if view is not None:
             self.view_, given = given.behind(view)
         refuse_unlabeled(who, given.truths)
         given = given.with_listed_changes(who)
-        if all(isinstance(t, Partition) and t.n_clusters == t.n_samples for t in given.truths):
-            note(
-                f"{who} was given labels that differ for all samples, so none belong together; "
-                "give all samples of a segment the same label."
-            )
+        if all(isinstance(truth, Partition) for truth in given.truths):
+            note_labels(who, given.truths)
         stated = self.segment_length
         return given._replace(
             segment_length=None if stated is None else stated * self.rows_per_second
@@ -486,7 +489,7 @@ class Segmenter(AgreementSegmenter):
             1 / self.rows_per_second,
             self.tolerance,
         )
-        if found is not None and found.loss >= found.one_segment:
+        if found is not None and found.loss >= found.one_segment > 0:
             note(
                 f"recordings held out are segmented with a loss of {found.loss:.2f}, no better "
                 f"than without any boundary ({found.one_segment:.2f}); label more recordings, more "

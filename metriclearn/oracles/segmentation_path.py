@@ -40,10 +40,10 @@ class SegmentationPath:
         For each segmentation, the lowest and the highest penalty λ at which it is optimal.
     """
 
-    change_points: list[NDArray[np.int64]]
+    change_points: list[NDArray[np.int64]] = field(repr=False)
     n_segments: NDArray[np.int64]
-    costs: NDArray[np.float64]
-    penalties: NDArray[np.float64]
+    costs: NDArray[np.float64] = field(repr=False)
+    penalties: NDArray[np.float64] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.change_points)

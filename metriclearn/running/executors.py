@@ -12,11 +12,12 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise, repeat
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -35,6 +36,9 @@ _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # number of sums that one task of the tree, or the client, adds up
 # Number of modules -> the libraries with threads that were loaded with them. It has one entry.
 _LIBRARIES: dict[int, ThreadpoolController] = {}
+# The limits of all blocks that restrict BLAS now, and the number of these blocks.
+_LOCK, _LIMITS, _BLOCKS = Lock(), ExitStack(), 0
+_MANY_FEATURES = 500  # BLAS needs more threads
 _CLIENT = Needs(
     "a distributed.Client, a cluster or the address of a scheduler",
     lambda one: (
@@ -91,8 +95,32 @@ class Executor(Protocol):
         """
 
 
-def limit_blas(threads: int | None) -> AbstractContextManager[Any]:
-    """Restrict BLAS to so many threads, until the end of a ``with`` block if there is one.
+@contextmanager
+def one_blas_thread(n_features: int = 0) -> Iterator[None]:
+    """Restrict BLAS to one thread within a ``with`` block, if there are fewer than 500 features.
+
+    More BLAS threads would then only wait for each other. BLAS has one number of threads for the
+    whole process. So if blocks of several threads overlap, the restriction lasts until the last of
+    them ends, and only then the number from before the first is back.
+    """
+    global _BLOCKS
+    if n_features >= _MANY_FEATURES:
+        yield
+        return
+    with _LOCK:
+        _LIMITS.enter_context(_limited())
+        _BLOCKS += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _BLOCKS -= 1
+            if _BLOCKS == 0:
+                _LIMITS.close()
+
+
+def _limited() -> AbstractContextManager[Any]:
+    """Restrict BLAS to one thread from now on, until the end of a ``with`` block if there is one.
 
     The search for loaded libraries takes milliseconds, as long as a small fit. So it is repeated
     only after modules were imported, because libraries are loaded together with modules.
@@ -102,7 +130,7 @@ def limit_blas(threads: int | None) -> AbstractContextManager[Any]:
         libraries = ThreadpoolController()
         _LIBRARIES.clear()
         _LIBRARIES[len(sys.modules)] = libraries
-    return libraries.limit(limits=threads, user_api="blas")
+    return libraries.limit(limits=1, user_api="blas")
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:
@@ -381,5 +409,5 @@ class _Placed:
 def _load(shard: Shard, client: int) -> Shard:
     """Load the data of a shard. In a worker process, also restrict BLAS to one thread."""
     if os.getpid() != client:
-        limit_blas(1)
+        _limited()
     return shard.loaded()

@@ -246,7 +246,10 @@ def needs(function: Function) -> Function:
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        rows, bound = requirements(function), form.bind(*args, **kwargs)
+        try:
+            rows, bound = requirements(function), form.bind(*args, **kwargs)
+        except TypeError as error:  # which does not name the function
+            raise TypeError(f"{who}: {error}") from None
         for name, value in bound.arguments.items():
             row = rows[name]
             if row is not None:
@@ -267,11 +270,12 @@ def check_parameters(estimator: Any) -> None:
     """
     for name, row in requirements(type(estimator)).items():
         value = getattr(estimator, name, None)
+        for part in value if isinstance(value, (list, tuple)) else [value]:
+            ours = type(part).__module__.startswith("metriclearn.")
+            if ours and hasattr(part, "get_params") and not isinstance(part, type):
+                check_parameters(part)
         if row is not None:
             row.check(type(estimator).__name__, name, value)
-        ours = type(value).__module__.startswith("metriclearn.")
-        if ours and hasattr(value, "get_params") and not isinstance(value, type):
-            check_parameters(value)
     vars(estimator).pop(UNCHECKED, None)
 
 

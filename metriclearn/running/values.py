@@ -118,6 +118,8 @@ def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDAr
     """Convert real numbers of any shape to float64. Raises NotNumbers for anything else."""
     if hasattr(values, "toarray"):
         raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+    if hasattr(values, "column_names"):
+        raise NotNumbers(f"{who} needs a data frame, got an Arrow table; call .to_pandas() on it.")
     is_frame = hasattr(values, "columns") and not isinstance(values, np.ndarray)
     faulty = _at_fault(values) if is_frame else ""
     try:

@@ -43,6 +43,7 @@ UNKNOWN = [np.full(120, -1)] * 5
 HALF = [np.where(np.arange(120) < 60, y, -1) for y in Y]
 LEARNERS: Rows = [
     (METRIC(min_size=200), "needs labeled segments of at least min_size=200 samples, but"),
+    (METRIC(view=ml.views.Chain([ml.views.Windows(9)])), "Windows needs sizes=None or a list of"),
     (METRIC(metric=ml.FullMetric()), "L1 needs a Diag.* use the Trace"),
     (METRIC(*first(X[0][:1], Y[0][:1])), "at least 2 samples in .*data set 0"),
     (METRIC(X, UNKNOWN), "all labels of all data sets are unknown"),
@@ -144,11 +145,14 @@ MEMBERS = {"diagonal": [ml.ChangePointMetricLearner()], "euclidean": [TunedSegme
 DOOR = partial(of, ml.Segmenter)
 KNOWN = [np.where(np.char.equal(y, "sit"), *pair) for y, pair in zip(NAMES, [(1, 2)] * 3)]
 TWO_TYPES = [*KNOWN, *(one.astype(str) for one in KNOWN[:2])]
+TIMED = [pd.DataFrame(x, columns=list("abcdef")) for x in X]
 BOUNDARIES = ml.FeaturePenalty((ml.views.BoundaryFeatures(),))
 SEGMENTER: Rows = [
     (DOOR(X, BARE, members=MEMBERS, names=True), "needs labels of samples, whose values are names"),
     (DOOR(X, TWO_TYPES, names=True), "labels of one type"),
+    (DOOR(X, Y, members=ml.ChangePointMetricLearner), "needs members as a segmenter, a mapping"),
     (DOOR([0 * x for x in X], Y), "Segmenter needs features that vary within some data set"),
+    (DOOR(TIMED, Y, time="c"), "without the column of times, 'c', .*make it the index"),
     *(
         (DOOR(X[:2], [None, None], members=some), "Segmenter needs labels, but all labels of all")
         for some in (None, MEMBERS)

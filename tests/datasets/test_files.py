@@ -19,6 +19,7 @@ from metriclearn.datasets import (
     load_files,
     load_tables,
     read_features,
+    read_labeled,
     save_files,
     stream_rows,
     without_segments,
@@ -206,7 +207,9 @@ def test_damaged_text(folder: Path, content: str | bytes, sentence: str) -> None
 def test_times_of_a_file(tmp_path: Path, ending: str) -> None:
     file, table = tmp_path / f"a.{ending}", pd.DataFrame({"t": np.arange(9) / 4, "x": "a"})
     table.to_csv(file, index=False) if ending == "csv" else table.to_parquet(file)
-    assert file_times(file, "t").rate == 4
+    assert file_times(str(file), "t").rate == 4
+    assert read_features(str(file), names=["t"])["t"].tolist() == table["t"].tolist()
+    assert read_labeled(str(file), "x")[1].tolist() == ["a"] * 9
     with pytest.raises(ValueError, match=r"needs a column 'tme', got \['t', 'x'\]; name"):
         file_times(file, "tme")
     with pytest.warns(

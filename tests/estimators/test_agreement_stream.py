@@ -160,7 +160,7 @@ def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     cuts = ml.Segmenter({"cuts": [EqualCuts()]}, n_folds=2, verbose=False).fit(X, y)
     with pytest.raises(ValueError, match=r"3 of cuts .*needs a model with a score"):
         cuts.stream()
-    with pytest.raises(ValueError, match="needs a model that can follow it, got none"):
+    with pytest.raises(ValueError, match="can follow it, got none; fit with for_streams=True"):
         cuts.follower()
     filled = ml.Segmenter(METRICS, view=ml.views.Fill(), n_folds=2, verbose=False).fit(X, y)
     with pytest.raises(ValueError, match=r"needs view=None for a stream, got Fill\(\)"):

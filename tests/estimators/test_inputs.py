@@ -1,5 +1,6 @@
 """Data sets, labels, weights and parameters: which are fine, and what is refused in a sentence."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,8 @@ BAD_DATA: list[tuple[Any, str]] = [
     ([FRAMES[0], FRAMES[1][NAMES[::-1]]], "feature names in the same order, but data set 1"),
     (scipy.sparse.csr_matrix(A), SPARSE),
     ([A, scipy.sparse.csr_array(B)], SPARSE),
+    (SimpleNamespace(sequences=[A]), "a list of arrays or tables, .*; pass X.sequences"),
+    (SimpleNamespace(column_names=NAMES), "an Arrow table; call .to_pandas"),
 ]
 
 
@@ -176,6 +179,7 @@ BAD_LABELS: list[tuple[Any, Any, str]] = [
     ([A, B], [FOUR, b"aaa"], "needs a list of labels for data set 1, got a bytes"),
     ([[1.0, 2.0]] * 2, [[0, 1]] * 2, "several for each of the 2 rows .* recordings as arrays"),
     (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
+    (A, [(0, 2, np.str_("a")), (2, 4, "b")], "got 2 labels for .*row_labels converts .start,"),
     (A, ml.Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
     *((A, y, NEITHER) for y in ([0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4])),
 ]

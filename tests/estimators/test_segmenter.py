@@ -66,6 +66,7 @@ def test_the_models_of_a_member_share_the_penalty_that_is_best_for_all_of_them(c
 
     They also answer with half and with twice this penalty.
     """
+    assert max(len(repr(one)) for one in (consensus.agreement_, consensus.cross_fit_)) < 3000
     scores = consensus.agreement_.scores
     penalties = np.array([score.penalty for score in scores]).reshape(-1, 3)
     np.testing.assert_array_equal(penalties, penalties[:, [0, 0, 0]])
@@ -242,6 +243,9 @@ def test_names() -> None:
     assert all((one[:5] == "walk").all() for one in consensus.predict(new, known=known))
     with assert_refused(r"names that it has learned, \['sit', 'walk'\], got 'run'"):
         consensus.predict(new[0], known=["run"] * len(new[0]))
+    by_rows = ml.Segmenter(METRICS, n_folds=2).fit(X, y)  # no member predicts names
+    known[1:] = [None] * (len(new) - 1)
+    assert (by_rows.predict(new, known=known)[0][:5] == "walk").all()
     without = ml.Segmenter(METRICS, names=False, n_folds=2).fit(X, y)
     assert without.classes_ is None
     assert -without.score(new, truth) < 0.1
@@ -404,11 +408,11 @@ def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() ->
     assert least < usual < most
     expected = sum(len(x) - 40 for x in X) / usual
     assert 0.7 * expected <= hidden <= expected + 0.5
-    assert "between" in fitted.summary()["segments expected"]
+    assert "rows on average, between" in fitted.summary()["segments expected"]
     # A length that is stated counts as ten more boundaries
     long = ml.Segmenter(members, n_folds=3, verbose=False, segment_length=500).fit(X, few)
     assert long.expected_length_[0] > 2 * usual
-    assert "stated" in long.summary()["segments expected"]
+    assert "stated length of 500 rows" in long.summary()["segments expected"]
     whole = ml.Segmenter(members, n_folds=3, verbose=False, segment_length=500).fit(X, y)
     assert whole.expected_length_ is None
     np.testing.assert_array_equal(
@@ -708,6 +712,8 @@ def test_stretches_without_a_boundary_tell_nothing_of_boundaries(recwarn) -> Non
     y = [np.where(unsure, -1, names)] * 2
     segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(X, y)
     assert segmenter.validation_ is None
+    segmenter.fit(X, [np.zeros(200)] * 2)
+    assert [one for one in recwarn if "labels that put all samples of ever" in str(one.message)]
     assert not [one for one in recwarn if "no better than" in str(one.message)]
 
 
@@ -845,6 +851,8 @@ def test_segments_of_a_frame_have_the_times_of_its_index(kind: str) -> None:
     remedy = "drop one of them, or average these rows (frame.groupby(level=0).mean())."
     with pytest.raises(ValueError, match=f"{re.escape(remedy)}$"):
         plain.segments(again)
+    with pytest.raises(ValueError, match="segments needs one recording, got a list; call it for"):
+        plain.segments(X)
 
 
 @pytest.mark.parametrize("kind", ["Int64", "Float64", "int64[pyarrow]"])

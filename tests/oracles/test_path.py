@@ -52,6 +52,7 @@ def test_every_penalty_of_a_fine_grid_and_close_to_every_switch(seed, min_size) 
 def test_attributes_agree_with_each_other() -> None:
     X, _ = noisy_steps(11, T=120, K=6)
     path = segmentation_path(X, (1.0, 1e4))
+    assert repr(path) == f"SegmentationPath(n_segments={path.n_segments!r})"
     assert len(path) == len(path.costs) == len(path.penalties) == len(path.n_segments)
     np.testing.assert_array_equal(path.n_segments, [len(ends) for ends in path.change_points])
     np.testing.assert_allclose(path.costs, [residual(X, e) for e in path.change_points], rtol=1e-9)

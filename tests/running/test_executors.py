@@ -18,7 +18,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points, pack_sequences
-from metriclearn.running.executors import DaskExecutor, ThreadExecutor, shard_bounds
+from metriclearn.running.executors import (
+    DaskExecutor,
+    ThreadExecutor,
+    one_blas_thread,
+    shard_bounds,
+)
 from tests.cluster import Cluster
 from tests.processes import kill_after_writing
 from tests.solvers.complete_problem import hinge_of
@@ -158,6 +163,18 @@ def test_every_blas_has_one_thread_during_a_fit_though_it_was_loaded_after_anoth
     assert {threads[str(later)] for threads in seen.rounds} == {1}
     assert {number for threads in seen.rounds for number in threads.values()} == {1}
     assert after[str(later)] == 2
+
+
+def test_overlapping_fits_leave_blas_as_they_found_it() -> None:
+    """The first of two fits in threads ends before the second."""
+    first, second = one_blas_thread(), one_blas_thread()
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        first.__enter__(), second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas_threads().values()) == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
 
 
 def test_dask(client: Any, expected: Any, data: tuple[Any, Any]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import metriclearn
+from metriclearn.datasets import make_change_points
 from metriclearn.running import parameters
 from metriclearn.running.parameters import (
     Needs,
@@ -71,6 +72,11 @@ def test_every_requirement_of_an_annotation_is_read() -> None:
         for name, row in requirements(thing).items():
             kind = str(get_annotations(thing).get(name))
             assert row or not (kind.startswith("Annotated[") or kind in shared), f"{thing}.{name}"
+
+
+def test_a_missing_argument_tells_of_what() -> None:
+    with pytest.raises(TypeError, match=r"^make_change_points: .* 'nothing'"):
+        make_change_points(nothing=3)  # type: ignore[call-arg]
 
 
 class Nonsense:

@@ -34,7 +34,7 @@ from metriclearn.estimators.reading.data_sets import DataSets, keep_features
 from metriclearn.estimators.reading.labels import alike, labels_of, read_weights
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.callbacks import Callbacks, ProgressBar
-from metriclearn.running.executors import Executor, ThreadExecutor, limit_blas
+from metriclearn.running.executors import Executor, ThreadExecutor, one_blas_thread
 from metriclearn.running.parameters import (
     Jobs,
     Of,
@@ -264,10 +264,8 @@ def solve(
     found |= {"completions_": None, "alternation_": None}
 
     def minimized(problem: Problem) -> Solution:
-        # BLAS uses a single thread if several data sets are evaluated at once or if there are fewer
-        # than 500 features, because more BLAS threads would only wait for each other.
         several = getattr(problem.risk.executor, "n_jobs", None) not in (None, 1)
-        with limit_blas(1 if problem.cone.n_features < 500 or several else None):
+        with one_blas_thread(0 if several else problem.cone.n_features):
             if task.starts is None or problem.warm is not None:
                 return solver.minimize(problem)
             points = list(np.outer(task.starts, problem.start))

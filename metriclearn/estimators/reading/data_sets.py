@@ -146,6 +146,9 @@ def read_data_sets(
     """
     if X is None:
         raise ValueError(f"{who} needs data, got none; pass X, such as a list of (T, P) arrays.")
+    if hasattr(X, "sequences"):
+        kind = type(X).__name__
+        raise ValueError(f"{who} needs a list of arrays or tables, got {kind}; pass X.sequences.")
     sort = _sort_of(X)
     allow = ("missing",) if missing else ()
     checked = partial(real_array, who, single_precision=single_precision, signals=True, allow=allow)

@@ -17,6 +17,7 @@ from metriclearn.datasets.sequences import LabeledSequences, labeled_as
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
 from metriclearn.estimators.reading.labels import (
     list_labelings,
+    none_as_unlabeled,
     read_labelings,
     read_names,
     sample_labels,
@@ -273,8 +274,7 @@ def read_given(
         groups, recordings, y = made.groups, made.names, made.labelings
         X = [NamedColumns.of(one, made.feature_names) for one in made.sequences]
     data = read_data_sets(who, X, missing=missing)
-    if _is_list(y) and any(one is None for one in y) and len(y) == len(data.arrays):
-        y = [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
+    y = none_as_unlabeled(y, data)
     truths = read_labelings(who, y, data, segments=True, partial=True)
     labels = list(list_labelings(who, y, data))
     each = [

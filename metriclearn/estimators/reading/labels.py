@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain, groupby
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,13 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     return labelings
 
 
+def none_as_unlabeled(y: Any, data: DataSets) -> Any:
+    """Replace None in a list of labelings by −1 for all samples of the data set."""
+    if not isinstance(y, (list, tuple)) or len(y) != len(data.arrays):
+        return y
+    return [np.full(len(A), -1) if one is None else one for one, A in zip(y, data.arrays)]
+
+
 def read_labelings(
     who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
 ) -> list[Any]:
@@ -104,6 +112,8 @@ def read_labelings(
         truth = _read_labeling(who, labels, place, partial, segments, length)
         if truth.n_samples != length:
             ends = f", or change-points that rise to {length}" if segments else ""
+            if isinstance(labels, (list, tuple)) and isinstance(labels[0], tuple):
+                ends += "; metriclearn.datasets.row_labels converts (start, end, label)"
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
                 f"{length} samples of {place}; pass {length} labels{ends}."
@@ -175,8 +185,8 @@ def _read_labeling(
     if not isinstance(labels, PartialPartition):
         try:
             values = label_values(labels)
-            if segments and len(values) < length and values[-1] == length:
-                # An array of objects may hold whole numbers.
+            last = values[-1]  # whole numbers may be in an array of objects
+            if segments and len(values) < length and isinstance(last, Integral) and last == length:
                 ends = np.asarray(values.tolist())
                 if ends.dtype.kind == "i" and np.all(np.diff(ends, prepend=0) > 0):
                     return Partition(ends=ends)
@@ -398,13 +408,14 @@ def read_known(
     who : str
         Name used in errors.
     known : labelings or None
-        One for each data set; None without any labels.
+        One for each data set, None for those without any labels; None without any.
     data : DataSets
     classes : array (C,), optional
         The names that a segmenter predicts, if it predicts names.
     """
     if known is None:
         return [None] * len(data.arrays)
+    known = none_as_unlabeled(known, data)
     truths = read_labelings(who, known, data, segments=True, partial=True)
     facts = list(map(PartialPartition.from_partition, truths))
     if classes is None:

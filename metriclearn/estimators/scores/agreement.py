@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar, Self
 
@@ -159,9 +159,9 @@ class Agreement:
     (24, 1.0)
     """
 
-    scores: list[Any]
-    fits: list[int]
-    families: list[str]
+    scores: list[Any] = field(repr=False)
+    fits: list[int] = field(repr=False)
+    families: list[str] = field(repr=False)
     weights: NDArray[np.float64]
     classes: NDArray | None = None
     name_loss: float = 0.0
@@ -220,8 +220,8 @@ class Agreement:
             if self.scores[j].refusal_of_streams() is None:
                 return self.alone(j)
         raise ValueError(
-            "A stream needs a model that can follow it, got none; add a member with a metric, such "
-            "as ChangePointMetricLearner()."
+            "A stream needs a model that can follow it, got none; fit with for_streams=True, and a "
+            "member with a metric, such as ChangePointMetricLearner()."
         )
 
     def refusal_of_streams(self) -> str | None:

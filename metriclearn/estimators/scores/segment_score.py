@@ -289,7 +289,8 @@ class SegmentScore:
         if self.unit is not None:
             return (
                 "a penalty in the unit of the data for a stream, as the variance of a sequence is "
-                "not known before its end; call tune_penalty without unit."
+                "not known before its end; call tune_penalty without unit, or fit a Segmenter with "
+                "for_streams=True."
             )
         if not isinstance(self.oracle, (ChangePoints, type(None))):
             return f"ChangePoints() or None as oracle for a stream, got {self.oracle!r}."

@@ -90,13 +90,13 @@ class CrossFit:
 
     members: list[Member]
     parts: Parts
-    models: list[list[Any]]
-    given: Given
+    models: list[list[Any]] = field(repr=False)
+    given: Given = field(repr=False)
     loss: Callable[[Partition, Any], float] = KnownLoss().squared_norm
     missing: Mapping[str, Exception] = field(default_factory=dict)
-    candidates: tuple[Candidate, ...] = ()
-    answers: tuple[dict[int, Partition], ...] = ()
-    views: tuple[PartViews, ...] = ()
+    candidates: tuple[Candidate, ...] = field(default=(), repr=False)
+    answers: tuple[dict[int, Partition], ...] = field(default=(), repr=False)
+    views: tuple[PartViews, ...] = field(default=(), repr=False)
     seconds: tuple[float, ...] = ()
     _shared: dict[int, Penalties] = field(default_factory=dict, init=False, repr=False)
 

@@ -159,7 +159,8 @@ def refuse_neighbors(who: str, members: Sequence[Member]) -> None:
 
 def is_segmenter(model: Any) -> bool:
     """Tell whether an object has the methods of a segmenter."""
-    return all(callable(getattr(model, name, None)) for name in ("fit", "segmented", "read_data"))
+    methods = ("fit", "segmented", "read_data")
+    return not isinstance(model, type) and all(callable(getattr(model, m, None)) for m in methods)
 
 
 def lists_families(given: Any, accepts: Callable[[Any], bool]) -> bool:

@@ -32,6 +32,7 @@ from metriclearn.estimators.selection.parts import (
 )
 from metriclearn.estimators.selection.rules import Rules
 from metriclearn.running.callbacks import TimeLimit
+from metriclearn.running.executors import one_blas_thread
 from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
 from metriclearn.views.plain import FittedViews
@@ -134,7 +135,9 @@ class Fits:
         """
         table, missing = None, dict[str, Exception]()
         members = thinned(members, given, parts)
-        with self.bar(members, len(parts)) as bar:
+        # The last bits depend on the number of BLAS threads, and must not depend on ``n_jobs``.
+        single = one_blas_thread(given.data.arrays[0].shape[1])
+        with single, self.bar(members, len(parts)) as bar:
             for group in by_view(members, self.seconds is not None):
                 views = PartViews(group[0].view, parts, given)
                 try:
