@@ -155,25 +155,27 @@ class Given(NamedTuple):
 
         A person who marks nothing but changes usually marks one after the other. Where that is not
         so, the answers are about as good as without this assumption, because labels that allow a
-        boundary everywhere tell little.
+        boundary everywhere tell little. With fewer than two segments between changes, nothing is
+        assumed: one segment tells little of how many there are.
         """
         changes = [[t for t, _ in labeled_changes(truth)] for truth in self.truths]
+        between = [[(a, b, NO_CHANGE) for a, b in pairwise(one) if b - a > 1] for one in changes]
         alone = [is_free(one) and not one.pieces.regions for one in self.truths]
-        if not all(alone) or max(map(len, changes)) < 2:
+        if not all(alone) or sum(map(len, between)) < _FEW:
             return self
         note(
             f"{who} was given changes alone, so it takes them as all changes between the first and "
             "the last of each recording; if there are more, mark where there is no change, too."
         )
         listed = [
-            PartialPartition(
-                truth.n_samples,
-                change_points=some,
-                regions=[(a, b, NO_CHANGE) for a, b in pairwise(some) if b - a > 1],
-            )
-            for truth, some in zip(self.truths, changes)
+            PartialPartition(truth.n_samples, change_points=some, regions=regions)
+            for truth, some, regions in zip(self.truths, changes, between)
         ]
-        return self._replace(truths=listed, labels=listed)
+        rows = [sample_labels(one, truth.n_samples) for one, truth in zip(self.labels, listed)]
+        labels = [
+            one if names is None else LabeledPartial(one, names) for one, names in zip(listed, rows)
+        ]
+        return self._replace(truths=listed, labels=labels)
 
     def divided(self, n_parts: int) -> Self | None:
         """Return the same with every recording of the only group as a separate group.
