@@ -304,13 +304,17 @@ def _labeled(
     The result maps the name of every recording to its features, its row labels, and the first rows
     of segments with the label of the segment before.
     """
+    n_spans = sum(len(tables[recording]) for recording in features)
     if gap is None:
         ends = {recording: len(X) / rate for recording, X in features.items()}
-        remedy = "label gaps (gap=…, --gap), with 'unknown' if nobody has labeled this time"
+        remedy = (
+            "check that times are in seconds (not in minutes), or label gaps (gap=…, --gap), with "
+            "'unknown' if nobody has labeled this time"
+        )
         tables = with_background(repr(os.fspath(table)), tables, ends, 2 / rate, remedy)
-    labelings = [[label for *_, label in tables[recording]] for recording in features]
+    labelings = [[name for *_, name in tables[one] if name != UNKNOWN] for one in features]
     # with one label, every boundary of the table counts
-    known = {*chain(*labelings)} - {UNKNOWN}
+    known = {*chain(*labelings)}
     one = len(known) == 1
     if gap not in (None, UNKNOWN):
         if not name_classes(labelings) and (not one or known == {""}):
@@ -344,7 +348,7 @@ def _labeled(
             f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "
             "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap)."
         )
-    _note_spans(short, equal, sum(map(len, labelings)), rate)
+    _note_spans(short, equal, n_spans, rate)
     return parts
 
 
