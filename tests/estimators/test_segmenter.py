@@ -461,7 +461,7 @@ def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
         np.testing.assert_array_equal(*(some.predict_change_points(X) for some in (one, other)))
 
 
-def test_changes_alone_keep_names_and_need_two_segments() -> None:
+def test_changes_alone_keep_names_and_need_three_segments() -> None:
     data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
     ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
     new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
@@ -474,7 +474,7 @@ def test_changes_alone_keep_names_and_need_two_segments() -> None:
     assert set(fitted.predict(data.sequences[0])) == {"a", "b"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        first = ml.PartialPartition(200, change_points=ends[0][:2])
+        first = ml.PartialPartition(200, change_points=ends[0][:3])
         found = clone(new).fit(data.sequences[:1], [first]).predict_change_points(data.sequences)
     assert not any("changes alone" in str(one.message) for one in caught)
     assert max(map(len, found)) < 100  # almost every row was a segment
