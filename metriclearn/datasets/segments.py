@@ -162,10 +162,19 @@ def with_background(
         have one name, and become one with events of this name that they touch. Otherwise each has
         another name, or none if events have none.
 
+    Raises
+    ------
+    KeyError
+        If a recording of ``ends`` is not in ``tables``.
+
+    See Also
+    --------
+    load_recordings : does so by default.
+
     Examples
     --------
     >>> import warnings
-    >>> from metriclearn.datasets.segments import with_background
+    >>> from metriclearn.datasets import with_background
     >>> with warnings.catch_warnings(action="ignore"):
     ...     with_background("calls.csv", {"a": [(2.0, 3.0, "call")]}, {"a": 5.0})["a"]
     [(0.0, 2.0, 'background'), (2.0, 3.0, 'call'), (3.0, 5.0, 'background')]
