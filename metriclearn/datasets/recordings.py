@@ -41,6 +41,10 @@ _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
 _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
 _OTHER |= {".jams", ".pfsx", ".etf"}
+_NO_EVENTS = (
+    "check that times are in seconds (not in minutes), or label gaps (gap=…, --gap), with "
+    "'unknown' if nobody has labeled this time"
+)
 _COPIES = ".cues.wav"  # copies of recordings, with their segments as markers
 
 
@@ -307,11 +311,7 @@ def _labeled(
     n_spans = sum(len(tables[recording]) for recording in features)
     if gap is None:
         ends = {recording: len(X) / rate for recording, X in features.items()}
-        remedy = (
-            "check that times are in seconds (not in minutes), or label gaps (gap=…, --gap), with "
-            "'unknown' if nobody has labeled this time"
-        )
-        tables = with_background(repr(os.fspath(table)), tables, ends, 2 / rate, remedy)
+        tables = with_background(repr(os.fspath(table)), tables, ends, 2 / rate, _NO_EVENTS)
     labelings = [[name for *_, name in tables[one] if name != UNKNOWN] for one in features]
     # with one label, every boundary of the table counts
     known = {*chain(*labelings)}
