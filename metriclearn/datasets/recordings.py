@@ -41,6 +41,10 @@ _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
 _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
 _OTHER |= {".jams", ".pfsx", ".etf"}
+_NO_EVENTS = (
+    "check that times are in seconds (not in minutes), or label gaps (gap=…, --gap), with "
+    "'unknown' if nobody has labeled this time"
+)
 _COPIES = ".cues.wav"  # copies of recordings, with their segments as markers
 
 
@@ -304,13 +308,13 @@ def _labeled(
     The result maps the name of every recording to its features, its row labels, and the first rows
     of segments with the label of the segment before.
     """
+    n_spans = sum(len(tables[recording]) for recording in features)
     if gap is None:
         ends = {recording: len(X) / rate for recording, X in features.items()}
-        remedy = "label gaps (gap=…, --gap), with 'unknown' if nobody has labeled this time"
-        tables = with_background(repr(os.fspath(table)), tables, ends, 2 / rate, remedy)
-    labelings = [[label for *_, label in tables[recording]] for recording in features]
+        tables = with_background(repr(os.fspath(table)), tables, ends, 2 / rate, _NO_EVENTS)
+    labelings = [[name for *_, name in tables[one] if name != UNKNOWN] for one in features]
     # with one label, every boundary of the table counts
-    known = {*chain(*labelings)} - {UNKNOWN}
+    known = {*chain(*labelings)}
     one = len(known) == 1
     if gap not in (None, UNKNOWN):
         if not name_classes(labelings) and (not one or known == {""}):
@@ -344,7 +348,7 @@ def _labeled(
             f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "
             "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap)."
         )
-    _note_spans(short, equal, sum(map(len, labelings)), rate)
+    _note_spans(short, equal, n_spans, rate)
     return parts
 
 

@@ -138,9 +138,9 @@ def with_background(
 ) -> dict[str, Sequence[Segment]]:
     """Make the time between events to segments of its own, with a warning.
 
-    Segments are events if most times between two of them, and before the first and after the last,
-    are longer than ``shortest`` and than a quarter of the median segment. Shorter times stay as
-    they are.
+    Segments are events if most times between two of them are longer than ``shortest`` and than a
+    quarter of the median segment, and most of all times, with those before the first and after the
+    last, are so, too. Shorter times stay as they are.
 
     Parameters
     ----------
@@ -159,41 +159,65 @@ def with_background(
     -------
     mapping of str to sequences of (start, end, label)
         The segments between events are called "background" if labels name classes, or if all events
-        have one name. Otherwise each has another name, or none if events have none.
+        have one name, and become one with events of this name that they touch. Otherwise each has
+        another name, or none if events have none.
+
+    Raises
+    ------
+    KeyError
+        If a recording of ``ends`` is not in ``tables``.
+
+    See Also
+    --------
+    load_recordings : does so by default.
 
     Examples
     --------
     >>> import warnings
-    >>> from metriclearn.datasets.segments import with_background
+    >>> from metriclearn.datasets import with_background
     >>> with warnings.catch_warnings(action="ignore"):
     ...     with_background("calls.csv", {"a": [(2.0, 3.0, "call")]}, {"a": 5.0})["a"]
     [(0.0, 2.0, 'background'), (2.0, 3.0, 'call'), (3.0, 5.0, 'background')]
     """
     used = {name: tables[name] for name in ends}
     sizes = [b - a for spans in used.values() for a, b, _ in spans]
-    shortest = max(shortest, _LOOSE * float(np.median(sizes)))
-    gaps = {}
+    shortest = max(shortest, _LOOSE * float(np.median(sizes))) if sizes else shortest
+    gaps, inside = {}, 0
     for name, spans in used.items():
         stops = accumulate((b for _, b, _ in spans), max, initial=0.0)
-        between = zip(stops, [*(a for a, *_ in spans), ends[name]])
-        gaps[name] = [(a, b) for a, b in between if b - a > shortest]
-    if 2 * sum(map(len, gaps.values())) <= len(sizes) + len(used):
+        between = list(zip(stops, [*(a for a, *_ in spans), ends[name]]))
+        inside += sum(b - a > shortest for a, b in between[1:-1])
+        found = ((a, min(b, ends[name])) for a, b in between)
+        gaps[name] = [(a, b) for a, b in found if b - a > shortest]
+    apart = 2 * inside > len(sizes) - len(used) or len(sizes) == len(used)
+    if not apart or 2 * sum(map(len, gaps.values())) <= len(sizes) + len(used):
         return dict(tables)
-    labelings = [[label for *_, label in spans] for spans in used.values()]
-    known = {*chain(*labelings)} - {UNKNOWN}
+    labelings = [[label for *_, label in spans if label != UNKNOWN] for spans in used.values()]
+    known = {*chain(*labelings)}
     classes = known != {""} and (len(known) == 1 or name_classes(labelings))
-    found = dict(tables)
+    same = next((label for label in known if label.casefold() == BACKGROUND), BACKGROUND)
+    full = dict(tables)
     for name, some in gaps.items():
-        label = BACKGROUND if classes else "" if known == {""} else f"{name} {BACKGROUND} {{}}"
-        told = [(a, b, label.format(i)) for i, (a, b) in enumerate(some, 1)]
-        found[name] = sorted([*used[name], *told])
+        label = "" if known == {""} else f"{name} {BACKGROUND} {{}}"
+        told = [(a, b, same if classes else label.format(i)) for i, (a, b) in enumerate(some, 1)]
+        full[name] = _joined([*used[name], *told], same)
     outside = sum(b - a for a, b in chain(*gaps.values()))
     note(
-        f"{outside:.0f} of {sum(ends.values()):.0f} s are in no segment of {where}, mostly between "
-        f"two, and count as segments{f' called {BACKGROUND!r}' * classes}. If this is not right, "
-        f"{remedy}."
+        f"{outside:.0f} of {sum(ends.values()):.0f} s are in no segment of {where}, whose segments "
+        f"mostly do not touch, and count as segments{f' called {same!r}' * classes}. If this is "
+        f"not right, {remedy}."
     )
-    return found
+    return full
+
+
+def _joined(segments: Sequence[Segment], label: str) -> list[Segment]:
+    """Sort segments, and join those with this label that touch."""
+    joined: list[Segment] = []
+    for start, end, name in sorted(segments):
+        if joined and name == label == joined[-1][2] and start <= joined[-1][1] + _TOUCHING:
+            start = joined.pop()[0]
+        joined.append((start, end, name))
+    return joined
 
 
 def covering(segments: Sequence[Segment], end: float) -> list[Segment]:

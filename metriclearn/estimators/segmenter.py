@@ -289,7 +289,7 @@ class Segmenter(AgreementSegmenter):
         y : labels, change-points or partial labels, for each recording
             None, or −1 for all samples, is a recording without labels. If all labels are changes
             alone, they count as all changes from the first to the last of each recording, with a
-            warning.
+            warning, unless a single recording has fewer than four.
         groups : array (N,), optional
             Group of every recording, such as the user who recorded it. All recordings of a group
             are left out together. By default every recording is a group.

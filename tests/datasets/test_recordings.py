@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metriclearn.datasets import cached_features, load_recordings, runs, save_segments
+from metriclearn.datasets import (
+    cached_features,
+    load_recordings,
+    runs,
+    save_segments,
+    with_background,
+)
 
 
 class Bytes:
@@ -121,6 +127,24 @@ def test_time_between_events_is_background(tmp_path: Path, names: str, expected:
         warnings.simplefilter("error")
         unlabeled = load_recordings(tmp_path, Bytes(), gap="unknown")
     assert set(unlabeled.labels[0][:6]) == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "starts", "expected"),
+    [
+        ("a,b", [8, 11], ""),  # they touch
+        ("a,unknown,b,unknown", [1, 6, 11, 16], "0-1 4-6 9-11 14-16 19-21"),
+        ("a,Background,a,a", [1, 6, 11, 99], "0-1 4-11 14-21"),
+    ],
+)
+def test_what_is_background(labels: str, starts: list[int], expected: str) -> None:
+    """Names that differ do not recur by time that nobody labeled; a label is used as it is."""
+    spans = [(start, start + 3, label) for start, label in zip(starts, labels.split(","))]
+    with warnings.catch_warnings(action="ignore"):
+        found = with_background("table", {"one": spans}, {"one": 21})["one"]
+    told = [one for one in found if "background" in one[2].lower()]
+    assert " ".join(f"{start:g}-{end:g}" for start, end, _ in told) == expected
+    assert len({label for *_, label in told}) == (1 if "Background" in labels else len(told))
 
 
 def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:

@@ -47,6 +47,17 @@ def test_recordings_hold_at_least_the_boundaries_that_are_labeled() -> None:
         assert 1 / rate.quantile(0.05) < 2 * most
 
 
+def test_regions_with_a_change_count_from_middle_to_middle() -> None:
+    """Two regions that overlap may share a change, so they tell of one."""
+    one, two, shared = (
+        BoundaryRate.of([PartialPartition(200, regions=[(*r, AT_LEAST_ONE) for r in regions])])
+        for regions in ([(50, 70)], [(0, 10), (10, 20)], [(0, 20), (5, 25)])
+    )
+    assert shared.quantile(0.5) == one.quantile(0.5)
+    listed = BoundaryRate.of([PartialPartition(200, change_points=[5, 15])])
+    assert two.quantile(0.5) == listed.quantile(0.5)
+
+
 def test_the_unit_of_time_and_nothing_labeled() -> None:
     short, long = labeled(50, (10, 20, (15,))), labeled(500, (100, 200, (150,)))
     assert BoundaryRate.of([short]).quantile(0.3) == pytest.approx(

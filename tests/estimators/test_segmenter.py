@@ -465,6 +465,25 @@ def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
         np.testing.assert_array_equal(*(some.predict_change_points(X) for some in (one, other)))
 
 
+def test_changes_alone_keep_names_and_need_three_segments() -> None:
+    data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
+    ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
+    new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    named = [np.full(200, -1, dtype=object) for _ in ends]
+    for labels, some in zip(named, ends):
+        for i, t in enumerate(some):
+            labels[t - 1 : t + 1] = "ab"[i % 2], "ba"[i % 2]
+    with pytest.warns(UserWarning, match="was given changes alone"):
+        fitted = clone(new).fit(data.sequences, named)
+    assert set(fitted.predict(data.sequences[0])) == {"a", "b"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = ml.PartialPartition(200, change_points=ends[0][:3])
+        found = clone(new).fit(data.sequences[:1], [first]).predict_change_points(data.sequences)
+    assert not any("changes alone" in str(one.message) for one in caught)
+    assert max(map(len, found)) < 100  # almost every row was a segment
+
+
 def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
     """Its parts are, but together they tell how many boundaries there are."""
     X, y = (

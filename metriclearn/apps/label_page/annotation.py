@@ -249,7 +249,9 @@ def imported(
     after the name of the recording.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
-    number = re.compile(rf"({re.escape(name)} |{re.escape('_'.join(name.split()))}_)?\d+")
+    number = re.compile(
+        rf"({re.escape(name)} |{re.escape('_'.join(name.split()))}_)?(background )?\d+"
+    )
     numbered = counts and len(set(labels)) == len(labels) and all(map(number.fullmatch, labels))
     stretches: list[dict[str, Any]] = []
     changes: set[float] = set()

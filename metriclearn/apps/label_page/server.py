@@ -68,8 +68,10 @@ def _begin_with_table(project: Project, annotator: str | None = None) -> None:
             f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "
             f"not shown; the first saved change keeps the table as {TABLE}.before."
         )
-    known = {name: spans[name] for name in seconds if name in spans}
-    _begin_with(project, project.clock.on_page(known))
+    known = project.clock.on_page({name: spans[name] for name in seconds if name in spans})
+    ends = {name: seconds[name] for name in known}
+    remedy = "remove them on the page"
+    _begin_with(project, datasets.with_background(repr(str(table)), known, ends, remedy=remedy))
 
 
 def _begin_with(

@@ -37,6 +37,7 @@ _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 # With fewer labeled boundaries, parts of a recording are not left out; the second number is for
 # labels without any segment, from which a metric is learned slowly.
 _FEW, _FEW_FREE = 2, 8
+_FEW_LISTED = 3  # segments between changes of a single recording
 
 
 class Given(NamedTuple):
@@ -156,25 +157,28 @@ class Given(NamedTuple):
 
         A person who marks nothing but changes usually marks one after the other. Where that is not
         so, the answers are about as good as without this assumption, because labels that allow a
-        boundary everywhere tell little.
+        boundary everywhere tell little. With fewer than three segments between changes, all of a
+        single recording, nothing is assumed: parts of it would hold a change, but no segment.
         """
         changes = [[t for t, _ in labeled_changes(truth)] for truth in self.truths]
+        between = [[(a, b, NO_CHANGE) for a, b in pairwise(one) if b - a > 1] for one in changes]
         alone = [is_free(one) and not one.pieces.regions for one in self.truths]
-        if not all(alone) or max(map(len, changes)) < 2:
+        several = sum(map(bool, between)) > 1
+        if not all(alone) or not (several or sum(map(len, between)) >= _FEW_LISTED):
             return self
         note(
             f"{who} was given changes alone, so it takes them as all changes between the first and "
             "the last of each recording; if there are more, mark where there is no change, too."
         )
         listed = [
-            PartialPartition(
-                truth.n_samples,
-                change_points=some,
-                regions=[(a, b, NO_CHANGE) for a, b in pairwise(some) if b - a > 1],
-            )
-            for truth, some in zip(self.truths, changes)
+            PartialPartition(truth.n_samples, change_points=some, regions=regions)
+            for truth, some, regions in zip(self.truths, changes, between)
         ]
-        return self._replace(truths=listed, labels=listed)
+        rows = [sample_labels(one, truth.n_samples) for one, truth in zip(self.labels, listed)]
+        labels = [
+            one if names is None else LabeledPartial(one, names) for one, names in zip(listed, rows)
+        ]
+        return self._replace(truths=listed, labels=labels)
 
     def divided(self, n_parts: int) -> Self | None:
         """Return the same with every recording of the only group as a separate group.

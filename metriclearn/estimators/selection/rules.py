@@ -20,7 +20,7 @@ from metriclearn.estimators.reading.given import (
 from metriclearn.estimators.scores.segment_score import penalty_units
 from metriclearn.estimators.selection.parts import labeled_spans
 from metriclearn.oracles.penalty_search import PenaltySearch, matched_penalty
-from metriclearn.problem.partial_labels import labeled_part
+from metriclearn.problem.partial_labels import fewest_changes, labeled_part
 
 # Each model predicts at these multiples of its tuned penalty, because few recordings do not
 # determine the penalty well.
@@ -75,8 +75,8 @@ class BoundaryRate:
             pairs = [(int(e[-1]) - start, len(e) - 1) for start, e in truth.pieces.stretches]
             pairs += [(one.stop - one.start, one.kind.fewest) for one in needing_a_change(truth)]
             if alone := is_free(truth) and bool(pairs):
-                (_, begin), *more = labeled_changes(truth)
-                pairs = [(more[-1][0] - begin, len(more)) if more else (truth.n_samples, 1)]
+                middles, n = [sum(one) / 2 for one in labeled_changes(truth)], fewest_changes(truth)
+                pairs = [(middles[-1] - middles[0], n - 1) if n > 1 else (truth.n_samples, 1)]
             rows += [size for size, _ in pairs]
             counts += [count for _, count in pairs]
             picked += [not (truth.is_whole or alone)] * len(pairs)

@@ -128,6 +128,17 @@ def test_a_table_written_by_hand_is_begun_with_and_kept(server: Server) -> None:
     assert server.written() == {"metriclearn.json", "segments.csv.before"}
 
 
+@pytest.mark.parametrize(("names", "labels"), [("aba", ["a", "b", "background"]), ("123", [])])
+def test_a_table_of_events_is_begun_with_as_fit_reads_it(server: Server, names, labels) -> None:
+    rows = [f"one,{3 * i + 1},{3 * i + 2},{name}\n" for i, name in enumerate(names)]
+    (server.folder / "segments.csv").write_text("recording,start,end,label\n" + "".join(rows))
+    with pytest.warns(UserWarning, match="6 of 9 s .*remove them on the page"):
+        (state,) = _states(server.folder)
+    assert state["labels"] == labels
+    changes = [one["start"] for one in state["annotations"]["one"] if one["kind"] == "change"]
+    assert changes == [1, 2, 4, 5, 7, 8]
+
+
 @pytest.mark.parametrize(("rate", "seconds"), [(27.0, 3.333), (7.0, 12.857), (100.0, 0.9)])
 def test_a_recording_can_be_marked_to_its_end(tmp_path: Path, rate: float, seconds: float) -> None:
     write_table(tmp_path / "one.csv")
