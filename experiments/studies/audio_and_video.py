@@ -31,7 +31,7 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts, Strip
 from experiments.harness.scoring import Pairs
 from metriclearn.datasets import LabeledSequences, load_recordings
-from metriclearn.datasets.recordings import Extractor
+from metriclearn.datasets.feature_cache import Extractor
 from metriclearn.indices import compare
 from metriclearn.views import OwnScale
 

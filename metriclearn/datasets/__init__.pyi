@@ -7,6 +7,8 @@ from .annotations import read_segments as read_segments
 from .annotations import save_segments as save_segments
 from .annotations import segments_text as segments_text
 from .examples import load_example as load_example
+from .feature_cache import Extractor as Extractor
+from .feature_cache import cached_features as cached_features
 from .files import ENDINGS as ENDINGS
 from .files import columns_of_times as columns_of_times
 from .files import file_times as file_times
@@ -28,8 +30,6 @@ from .loaders.samples import LabeledTable as LabeledTable
 from .mapped import PackedSequences as PackedSequences
 from .mapped import SequenceFolder as SequenceFolder
 from .mapped import pack_sequences as pack_sequences
-from .recordings import Extractor as Extractor
-from .recordings import cached_features as cached_features
 from .recordings import load_recordings as load_recordings
 from .recordings import load_tables as load_tables
 from .recordings import recording_files as recording_files

@@ -136,11 +136,11 @@ def with_background(
     shortest: float = 0.0,
     remedy: str = "add segments there",
 ) -> dict[str, Sequence[Segment]]:
-    """Make the time between events to segments of its own, with a warning.
+    """Turn the time between events into segments, with a warning.
 
-    Segments are events if most times between two of them are longer than ``shortest`` and than a
-    quarter of the median segment, and most of all times, with those before the first and after the
-    last, are so, too. Shorter times stay as they are.
+    Segments are events if most gaps between two of them are long, and so are most of all gaps,
+    which include those before the first and after the last segment. A gap is long if it is longer
+    than ``shortest`` and than a quarter of the median segment. Other gaps stay as they are.
 
     Parameters
     ----------
@@ -158,9 +158,9 @@ def with_background(
     Returns
     -------
     mapping of str to sequences of (start, end, label)
-        The segments between events are called "background" if labels name classes, or if all events
-        have one name, and become one with events of this name that they touch. Otherwise each has
-        another name, or none if events have none.
+        The new segments are called "background" if labels name classes, or if all events have one
+        name. They are joined with segments of this name that they touch. Otherwise each new segment
+        has a different name, or none if events have none.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metriclearn.datasets.recordings import cached_features
+from metriclearn.datasets.feature_cache import cached_features
 from metriclearn.features.media.audio import SoundWindows
 from metriclearn.features.media.video import VideoFeatures
 from tests.features.sounds import RATE, write_video, write_wave

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from metriclearn.datasets.annotations import read_groups
-from metriclearn.datasets.recordings import Extractor, load_recordings
+from metriclearn.datasets.feature_cache import Extractor
+from metriclearn.datasets.recordings import load_recordings
 from metriclearn.datasets.registry import PathLike, existing
 from metriclearn.datasets.sequence_folders import load_files
 from metriclearn.datasets.sequences import LabeledSequences

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.recordings import cached_features
+from metriclearn.datasets.feature_cache import cached_features
 from metriclearn.datasets.segment_labels import runs
 from metriclearn.datasets.sequences import LabeledSequences, labeled_as
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
