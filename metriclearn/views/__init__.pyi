@@ -7,6 +7,7 @@ from .columns import Columns as Columns
 from .convolutions import Convolutions as Convolutions
 from .details import Details as Details
 from .each import Each as Each
+from .eigenmaps import Eigenmaps as Eigenmaps
 from .fourier import RandomFourierFeatures as RandomFourierFeatures
 from .gaps import Fill as Fill
 from .gaps import Labels as Labels

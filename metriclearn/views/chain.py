@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,10 +23,15 @@ Views = Annotated[
     Sequence[Any], Each(Of("fit_transform", "OwnScale()"), "a list of {name}", least=1)
 ]
 
+# The rows that the first view of a chain has computed, by the id of the recording, which must stay
+# in memory, and by the view's ``state``: chains that begin alike compute them once.
+Known: TypeAlias = dict[Any, NDArray] | None
+
 
 class _Composed(TransformerMixin, ComponentParameters, ABC):
     """Several views as one. ``views_`` holds a fitted copy of each."""
 
+    shares_rows: ClassVar[bool] = True  # has the option ``known``
     views: Sequence[Any]
     views_: list[Any]
 
@@ -46,25 +51,27 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         check_is_fitted(self, "views_")
         return self.views_[0].n_features_in_
 
-    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, groups: ArrayLike | None = None, known: Known = None
+    ) -> Self:
         """Fit all views. The rows of the last one in a chain are not computed."""
-        self._fitted(X, y, groups, rows=False)
+        self._fitted(X, y, groups, known, rows=False)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, known: Known = None) -> Any:
         """Compute the rows of every recording."""
         if not hasattr(self, "views_"):
             check_is_fitted(self, "views_")
-        return self._applied(self._rows, X)
+        return self._applied(self._rows, X, self.views_, known)
 
     def fit_transform(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Any:
         """Fit all views, and compute the rows of the training recordings."""
-        return self._fitted(X, y, groups, rows=True)
+        return self._fitted(X, y, groups, None, rows=True)
 
-    def _fitted(self, X: Any, y: Any, groups: Any, rows: bool) -> Any:
+    def _fitted(self, X: Any, y: Any, groups: Any, known: Known, rows: bool) -> Any:
         check_parameters(self)
         views = [clone(view) for view in self.views]
-        found = self._applied(self._learn, X, views, y, groups, rows)
+        found = self._applied(self._learn, X, views, known, y, groups, rows)
         self.views_ = views
         return found
 
@@ -82,11 +89,13 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         return function([X], *more)[0]
 
     @abstractmethod
-    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+    def _learn(
+        self, X: list[Any], views: list[Any], known: Known, y: Any, groups: Any, rows: bool
+    ) -> list[Any]:
         """Fit the views, and compute the rows of the training recordings if they are needed."""
 
     @abstractmethod
-    def _rows(self, X: list[Any]) -> list[NDArray]:
+    def _rows(self, X: list[Any], views: list[Any], known: Known) -> list[NDArray]:
         """Compute the rows of recordings."""
 
     @abstractmethod
@@ -164,14 +173,20 @@ class Chain(_Composed):
         """The product of the matrices, if all views are linear."""
         return reduce(lambda product, W: W @ product, [view.matrix_ for view in self.views_])
 
-    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+    def _learn(
+        self, X: list[Any], views: list[Any], known: Known, y: Any, groups: Any, rows: bool
+    ) -> list[Any]:
         gaps = None  # the view that has left rows out
         for view in views:
             _check_gaps(gaps, view)
             if view is views[-1] and not rows:
                 _check_gaps(gaps, view.fit(X, y, groups), fitted=True)
                 break
-            found = view.fit_transform(X, y, groups)
+            if known is not None and view is views[0] and hasattr(type(view), "state"):
+                view.fit(X, y, groups)
+                found = self._rows(X, [view], known)
+            else:
+                found = view.fit_transform(X, y, groups)
             _check_gaps(gaps, view, fitted=True)
             if not says(view, "keeps_all"):
                 gaps, kept = view, view.kept(X)
@@ -179,8 +194,17 @@ class Chain(_Composed):
             X = found
         return X
 
-    def _rows(self, X: list[Any]) -> list[NDArray]:
-        for view in self.views_:
+    def _rows(self, X: list[Any], views: list[Any], known: Known) -> list[NDArray]:
+        first, *others = views
+        if known is None or not hasattr(first, "state"):
+            X = first.transform(X)
+        else:
+            keys = [(id(one), first.state) for one in X]
+            new = {key: one for key, one in zip(keys, X) if key not in known}
+            if new:
+                known.update(zip(new, first.transform([*new.values()])))
+            X = [known[key] for key in keys]
+        for view in others:
             X = view.transform(X)
         return X
 
@@ -253,12 +277,14 @@ class Union(_Composed):
         """The matrices of the views, one above the other, if all views are linear."""
         return np.vstack([view.matrix_ for view in self.views_])
 
-    def _learn(self, X: list[Any], views: list[Any], y: Any, groups: Any, rows: bool) -> list[Any]:
+    def _learn(
+        self, X: list[Any], views: list[Any], known: Known, y: Any, groups: Any, rows: bool
+    ) -> list[Any]:
         found = [view.fit_transform(X, y, groups) for view in views]
         return _side_by_side(views, X, found)
 
-    def _rows(self, X: list[Any]) -> list[NDArray]:
-        return _side_by_side(self.views_, X, [view.transform(X) for view in self.views_])
+    def _rows(self, X: list[Any], views: list[Any], known: Known) -> list[NDArray]:
+        return _side_by_side(views, X, [view.transform(X) for view in views])
 
     def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
         return [reduce(np.intersect1d, one) for one in zip(*_kept_by(self.views_, X))]

@@ -16,7 +16,7 @@ from metriclearn.running.parameters import OneOf, Whole
 from metriclearn.running.values import check_scale
 from metriclearn.views.gaps import labels_for
 from metriclearn.views.plain import PlainView
-from metriclearn.views.windows import typical_length
+from metriclearn.views.windows import rounded_length, typical_length
 
 # The kernels of MiniRocket: of nine weights, six are −1 and three are 2. No level has a response.
 _KERNELS = np.full((84, 9), -1.0)
@@ -90,6 +90,11 @@ class Convolutions(PlainView):
         """None, because components are those of the whole recording."""
         return None
 
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What the rows of a recording depend on; views in one state may share them."""
+        return type(self), self.window_, self.n_components
+
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Learn from the labels, without ``window``, how long windows are."""
         arrays = self.begin(X)
@@ -97,7 +102,7 @@ class Convolutions(PlainView):
             self.window_ = int(self.window)
         else:
             m = typical_length(self, labels_for(self, y, arrays).partitions)
-            self.window_ = max(3, 2 * round(m / 8) + 1)
+            self.window_ = rounded_length(m / 4, 3) // 2 * 2 + 1
         return self
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:

@@ -242,8 +242,13 @@ def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> ND
     if seen is None:
         return view.transform([X])[0]
     if view not in seen:
-        seen[view] = view.transform([X])[0]
+        seen[view] = view.transform([X], **sharing(view, seen))[0]
     return seen[view]
+
+
+def sharing(view: Any, known: dict[Any, NDArray]) -> dict[str, Any]:
+    """Return the option by which a view shares rows with other views, if it has it."""
+    return {"known": known} if getattr(view, "shares_rows", False) else {}
 
 
 def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.int64]:

@@ -124,6 +124,11 @@ def typical_length(view: Any, truths: Sequence[Partition | PartialPartition]) ->
     return float(np.median(np.concatenate([np.diff(ends, prepend=s) for s, ends in known])))
 
 
+def rounded_length(length: float, least: int) -> int:
+    """Round a number of rows to a power of √2, so that most parts of the labels give the same."""
+    return max(least, round(2 ** (round(2 * np.log2(length)) / 2)))
+
+
 def widths_for(m: float, n_columns: int) -> list[int]:
     """Return odd numbers of rows, at least 3, near m/16, m/4 and m; with many columns, near m/4."""
     parts = (4,) if n_columns > _FEW else (16, 4, 1)

@@ -156,7 +156,7 @@ GOOD: dict[str, Any] = {
     "Chain.views": [ml.views.OwnScale()],
     "Union.views": [ml.views.OwnScale()],
     **dict.fromkeys(("Whiten.y", "Metric.y", "Posteriors.y", "ExpectedBoundaries.y"), _READ),
-    **dict.fromkeys(("Convolutions.y", "Details.y", "Windows.y"), _READ),
+    **dict.fromkeys(("Convolutions.y", "Details.y", "Eigenmaps.y", "Windows.y"), _READ),
     "near.places": np.array([4.0, 8.0]),
     "near.others": np.array([5.0, 9.0]),
     "match.a": np.array([4.0, 8.0]),

@@ -34,6 +34,7 @@ VIEWS: dict[str, Any] = {
     "Convolutions": views.Convolutions(8, 3),
     "Details": views.Details(3),
     "Each": views.Each(PCA(2)),
+    "Eigenmaps": views.Eigenmaps(5, 2),
     "ExpectedBoundaries": views.ExpectedBoundaries(LOGISTIC, n_folds=3),
     "ExpectedBoundaries in a running scale": Chain(
         [OwnScale(9), views.ExpectedBoundaries(LOGISTIC, n_folds=3)]

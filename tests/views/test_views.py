@@ -102,6 +102,65 @@ def test_convolutions_see_no_levels_and_no_unit() -> None:
     assert not zero.any()
 
 
+@pytest.mark.parametrize(("T", "P", "window", "k"), [(60, 1, 6, 2), (80, 2, 9, 3)])
+def test_eigenmaps_by_their_definition(T, P, window, k) -> None:
+    X = np.random.default_rng(T).normal(size=(T, P))
+    (rows,) = views.Eigenmaps(window, 4, k).fit_transform([X])
+    stretches = np.array([X[t : t + window] for t in range(T - window + 1)])
+    shapes = (stretches - stretches.mean(axis=1)[:, None]) / stretches.std(axis=1)[:, None]
+    graph = np.diag(np.full(len(shapes) - 1, (2.0 * window) ** 2), 1)
+    for t, shape in enumerate(shapes):
+        far = ((shapes - shape) ** 2).sum(axis=(1, 2))
+        far[max(t - window // 2, 0) : t + window // 2 + 1] = np.inf
+        graph[t, np.argsort(far)[:k]] += 1
+    graph += graph.T
+    walk = graph / graph.sum(axis=1, keepdims=True)
+    middle = rows[(window - 1) // 2 + np.arange(len(shapes))]
+    if window % 2:  # else rows are means of two stretches
+        values = np.sort(np.linalg.eigvals(walk).real)[-2:-6:-1]
+        np.testing.assert_allclose(walk @ middle, middle * values, atol=1e-6)
+        assert np.ptp(rows[: window // 2], axis=0).max() == 0
+    assert np.linalg.matrix_rank(np.column_stack([middle, np.ones(len(middle))])) == 5
+
+
+def test_eigenmaps_see_patterns_but_no_levels_and_no_unit() -> None:
+    t, rng = np.arange(600), np.random.default_rng(0)
+    signal = np.where(t < 250, np.sin(t / 3), np.abs(np.sin(t / 6)))[:, None]
+    X = signal + rng.normal(scale=0.05, size=(600, 1))
+    view = views.Eigenmaps(20, 1).fit([X])
+    (rows,) = view.transform([X])
+    assert ((rows - rows.mean()) * np.where(t < 250, 1, -1)[:, None] * rows[0] > 0).mean() > 0.97
+    for same in (2.0**40 * X, -(2.0**-40) * X, X + np.where(t < 300, 0.0, 2.0**-30)[:, None]):
+        np.testing.assert_allclose(view.transform([same])[0], rows, atol=1e-6)
+    for nothing in (np.full((600, 1), 1.1), X[:9], X[:1]):
+        assert not view.transform([nothing])[0].any()
+    long = np.repeat(signal, 20, axis=0) + rng.normal(scale=0.05, size=(12000, 1))
+    (rows,) = views.Eigenmaps(400, 1).fit_transform([long])  # of some stretches
+    assert ((rows - rows.mean())[:4500] * rows[0] > 0).all()
+    assert ((rows - rows.mean())[5500:] * rows[0] < 0).all()
+
+
+def test_views_in_one_state_share_the_rows_of_a_recording() -> None:
+    seen = []
+
+    class Counted(views.OwnScale):
+        state = "counted"
+
+        def rows(self, X):
+            seen.append(len(X))
+            return super().rows(X)
+
+    X, known = [np.random.default_rng(T).normal(size=(T, 2)) for T in (30, 40)], {}
+    for window in (3, 5):
+        chain = views.Chain([Counted(), views.Windows((window,))])
+        alone = chain.fit(X).transform(X)
+        seen.clear()
+        shared = chain.fit(X, known=known).transform(X, known)
+        assert seen == ([30, 40] if window == 3 else [])
+        for a, b in zip(alone, shared):
+            np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("T", [1, 2, 5, 40])
 @pytest.mark.parametrize("sides", [False, True])
 def test_windows_by_their_definition(T: int, sides: bool) -> None:

@@ -133,13 +133,13 @@ class Fits:
         After an interruption, the finished members are kept, with a warning. If members may fail,
         the error of a member is raised only if all fail.
         """
-        table, missing = None, dict[str, Exception]()
+        table, missing, known = None, dict[str, Exception](), dict[Any, NDArray]()
         members = thinned(members, given, parts)
         # The last bits depend on the number of BLAS threads, and must not depend on ``n_jobs``.
         single = one_blas_thread(given.data.arrays[0].shape[1])
         with single, self.bar(members, len(parts)) as bar:
             for group in by_view(members, self.seconds is not None):
-                views = PartViews(group[0].view, parts, given)
+                views = PartViews(group[0].view, parts, given, known)
                 try:
                     kept, models, seconds, failed = self.run(group, views, bar, table is None)
                     missing |= failed
@@ -164,6 +164,7 @@ class Fits:
                     continue
                 views.forget_rows()
                 table = more if table is None else table.joined(more)
+        known.clear()
         if table is None:
             raise next(iter(missing.values()))
         if not any(one.classes is not None for row in table.scores for one in row):

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from metriclearn.estimators.reading.given import Given
-from metriclearn.views.plain import says
+from metriclearn.views.plain import says, sharing
 from metriclearn.views.whiten import LinearView
 
 _ROWS = 4  # labels with fewer rows per segment tell where boundaries are, not what segments are
@@ -182,10 +182,15 @@ class PartViews:
     parts : Parts
     given : Given or None
         The recordings, or None if only the fitted views are kept.
+    known : dict, optional
+        Rows of recordings that equal views have computed.
     """
 
-    def __init__(self, view: Any, parts: Parts, given: Given | None) -> None:
+    def __init__(
+        self, view: Any, parts: Parts, given: Given | None, known: dict[Any, NDArray] | None = None
+    ) -> None:
         self.view, self.parts, self.given = view, parts, given
+        self._sharing = {} if known is None else sharing(view, known)
         self.arrays = () if given is None else given.data.arrays
         self._places = list(parts)
         self._locks = [RLock() for _ in self._places]
@@ -208,7 +213,7 @@ class PartViews:
                 places = self._places[k]
                 labels = None if self.given is None else self.given.known.subset(places)
                 groups, arrays = self.parts.groups[places], [self.arrays[i] for i in places]
-                self._fitted[k] = clone(self.view).fit(arrays, labels, groups)
+                self._fitted[k] = clone(self.view).fit(arrays, labels, groups, **self._sharing)
             return self._fitted.get(k)
 
     def left_out(self, k: int) -> list[NDArray]:
@@ -216,7 +221,11 @@ class PartViews:
         with self._locks[k]:
             if k not in self._left_out:
                 arrays = [self.arrays[i] for i in self.parts.left_out[k]]
-                seen = arrays if self.view is None else self.fitted(k).transform(arrays)
+                seen = (
+                    arrays
+                    if self.view is None
+                    else self.fitted(k).transform(arrays, **self._sharing)
+                )
                 self._left_out[k] = seen
             return self._left_out[k]
 
@@ -232,7 +241,8 @@ class PartViews:
             return [rows[i] for i in places.tolist()]
         with self._locks[k]:
             if k not in self._training:
-                self._training[k] = self.fitted(k).transform([self.arrays[i] for i in places])
+                arrays = [self.arrays[i] for i in places]
+                self._training[k] = self.fitted(k).transform(arrays, **self._sharing)
             return self._training[k]
 
     def task(self, k: int, every: int = 1, margin: int | None = 0) -> FitData:
