@@ -305,10 +305,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
             begins = times.at(np.arange(len(X) + 1))
             if has_rate and not times.matches(self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
-                columns = getattr(X, "columns", None)
                 rows = real_array(who, "the data set", X, signals=True, allow=("missing",))
-                X = mean_rows(rows, firsts)
-                X = X if columns is None else NamedColumns.of(X, columns)
+                X = NamedColumns.of(mean_rows(rows, firsts), getattr(X, "columns", None))
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)
         if not data.single:
@@ -350,7 +348,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
 
     def stream_score(self) -> Any:
         """Return the only score, which a stream follows."""
-        return self.agreement_.scores[0].for_stream(type(self).__name__)
+        return self.agreement_.scores[0]
 
     def behind(self, view: Any) -> Self:
         """Return a segmenter with the same models behind another view, or behind none.

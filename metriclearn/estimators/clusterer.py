@@ -77,10 +77,7 @@ class Clustered(NamedTuple):
         """Return the data sets at some places and their labels, or a table of some rows."""
         if self.groups is not None:
             return [self.X[i] for i in places], [self.y[i] for i in places]
-        rows = self.X[places]
-        return [rows if self.columns is None else NamedColumns.of(rows, self.columns)], [
-            self.y[places]
-        ]
+        return [NamedColumns.of(self.X[places], self.columns)], [self.y[places]]
 
 
 @dataclass(eq=False, repr=False)

@@ -134,10 +134,9 @@ class PlottedSegmenter:
         if isinstance(found, tuple):
             found, margins = found
             bands["prediction"] = margins.intervals(margins.typical_score)
-        strips["prediction"] = ends = found
+        strips["prediction"] = found
         if y is not None:
-            loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
-            losses["prediction"] = loss
+            losses["prediction"] = FrobeniusLoss().squared_norm(Partition(ends=found), truth)
         seen = np.zeros(array.shape[1])
         # If the numbers of features differ, the metric belongs to another representation.
         if self.components_.shape[1] == len(seen):

@@ -122,11 +122,10 @@ def validation_of(
         rows, owners = [], []
         for i, N in sorted(found.items()):
             for start, ends in truths[i].pieces.stretches:
-                stop, cuts = int(ends[-1]), N.change_points
-                inside = cuts[(start < cuts) & (cuts < stop)]
-                answers[len(known)] = Partition.from_change_points(np.append(inside, stop) - start)
-                known.append(Partition.from_change_points(ends - start))
-                rows.append(arrays[i][start:stop])
+                stretch = slice(start, int(ends[-1]))
+                answers[len(known)] = Partition.from_runs(N.labels[stretch])
+                known.append(Partition(ends=ends - start))
+                rows.append(arrays[i][stretch])
                 owners.append(i)
         folds = [np.flatnonzero(np.isin(owners, some)) for some in parts.left_out]
         found, truths, arrays = answers, known, rows
