@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.concerns import note_labels
-from metriclearn.estimators.learners.naming import RowNames
 from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.reading.given import (
     Given,
@@ -30,10 +29,10 @@ from metriclearn.estimators.reading.given import (
 )
 from metriclearn.estimators.reading.labels import refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
-from metriclearn.estimators.selection.choice import Choice
+from metriclearn.estimators.scores.name_weights import RowNames
 from metriclearn.estimators.selection.cross_fit import CrossFit
 from metriclearn.estimators.selection.families import MEMBERS, members_for
-from metriclearn.estimators.selection.fits import Fits
+from metriclearn.estimators.selection.fits import Choice, Fits
 from metriclearn.estimators.selection.parts import Parts
 from metriclearn.estimators.selection.rules import BoundaryRate, rules_for
 from metriclearn.estimators.selection.validation import (
