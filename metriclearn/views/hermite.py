@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import lgamma, log, pi
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -34,52 +33,35 @@ _FAR = 1e9  # beyond it, any function of an order below 1e17 is 0
 _NORMAL = 0.6744897501960817  # median of |standard normal|
 
 Scale = Literal["robust", "noise", "standard"]
-Normalization = Literal["orthonormal", "paper"]
 
 
 @needs
-def hermite_functions(
-    x: ArrayLike,
-    n_functions: Annotated[int, Whole(1)],
-    normalization: Normalization = "orthonormal",
-) -> NDArray[np.float64]:
+def hermite_functions(x: ArrayLike, n_functions: Annotated[int, Whole(1)]) -> NDArray[np.float64]:
     """Compute the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
-    "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
-    that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the probabilists'
-    polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal. For i above
-    about 150, their values exceed double precision, and a ValueError is raised. Both normalizations
-    use a three-term recurrence with a separate exponent, so intermediate values neither overflow
-    nor underflow for large |x| and large i.
+    h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so that
+    ∫ h_i h_j = δ_ij. Section 5.3 of the paper has other constants and the probabilists'
+    polynomials, which are not orthogonal. The three-term recurrence has a separate exponent, so
+    intermediate values neither overflow nor underflow for large |x| and large i.
 
     Raises
     ------
     ValueError
-        If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or a
-        value of the paper's functions exceeds double precision.
+        If ``n_functions`` is not positive, or x is not finite.
     """
     values: NDArray[np.float64] = real_array("hermite_functions", "x", x, None, allow=("empty",))
     x = np.clip(values, -_FAR, _FAR)
-    orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
-    before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
+    before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25)
     exponent = -0.5 * x * x
     for i in range(n_functions):
-        # log of the paper's 2 √(2^i π i!) · 2^{i/2}, times √(i!) because ``now`` is He_i / √(i!)
-        constant = 0.0 if orthonormal else (i + 1) * log(2.0) + 0.5 * log(pi) + lgamma(i + 1)
-        with np.errstate(divide="ignore", over="ignore"):  # magnitudes are formed in logarithms
-            magnitude = np.exp(np.log(np.abs(now)) + exponent + constant)
+        with np.errstate(divide="ignore"):  # magnitudes are formed in logarithms
+            magnitude = np.exp(np.log(np.abs(now)) + exponent)
         functions[..., i] = np.sign(now) * magnitude
-        step = np.sqrt(2.0 / (i + 1)) if orthonormal else np.sqrt(1.0 / (i + 1))
-        before, now = now, step * x * now - np.sqrt(i / (i + 1)) * before
+        before, now = now, np.sqrt(2.0 / (i + 1)) * x * now - np.sqrt(i / (i + 1)) * before
         large = np.abs(now) > _LARGE
         before, now = np.where(large, before / _LARGE, before), np.where(large, now / _LARGE, now)
         exponent = exponent + np.where(large, np.log(_LARGE), 0.0)
-    if not np.all(np.isfinite(functions)):
-        raise ValueError(
-            "hermite_functions overflows for the paper's constants of this order; use "
-            "normalization='orthonormal' or fewer functions."
-        )
     return functions
 
 
@@ -160,8 +142,6 @@ class HermiteMoments(_PerColumn):
         "standard" is the standard deviation. These three are computed for every column of every
         series. A number is a fixed σ in the unit of the data. With a fixed σ, the median is not
         subtracted.
-    normalization : "orthonormal" or "paper"
-        See :func:`hermite_functions`.
     width : float > 0
         Factor of σ. Deviations that are larger than √(2n+1) · width · σ all have nearly the same
         features, because the functions fade to 0.
@@ -186,7 +166,6 @@ class HermiteMoments(_PerColumn):
 
     n_moments: Annotated[int, Whole(1)] = 5
     scale: Annotated[Scale | float, OneOf(*_SCALES, Positive())] = "robust"
-    normalization: Normalization = "orthonormal"
     width: Annotated[float, Positive()] = 1.0
 
     def _names(self) -> list[str]:
@@ -206,7 +185,7 @@ class HermiteMoments(_PerColumn):
             sigma = np.full(X.shape[1], float(self.scale))
         with np.errstate(over="ignore"):  # all functions are 0 there
             U = np.clip(X / sigma / self.width, -_FAR, _FAR)
-        functions = hermite_functions(U, self.n_moments + 1, self.normalization)[..., 1:]
+        functions = hermite_functions(U, self.n_moments + 1)[..., 1:]
         return functions.reshape(len(X), -1)
 
 
