@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,6 @@ from metriclearn.running.parameters import (
     Positive,
     Real,
     Whole,
-    check_parameters,
     needs,
 )
 from metriclearn.running.values import real_array
@@ -193,19 +192,15 @@ class HermiteMoments(_PerColumn):
 class SlidingMoments(_PerColumn):
     """Moving median of every column, which removes single outliers.
 
-    A column becomes its moving median over ``window`` samples. If ``trend`` is given, the moving
-    median over ``trend`` samples is subtracted, which removes slow waves. The first and the last
-    sample are repeated beyond the ends. If ``scale`` is given, the median of the result is
-    subtracted, and the difference is divided by the scale of the column *before* smoothing. The
-    cost is O(T · window).
+    A column becomes its moving median over ``window`` samples. The first and the last sample are
+    repeated beyond the ends. If ``scale`` is given, the median of the result is subtracted, and the
+    difference is divided by the scale of the column *before* smoothing. The cost is O(T · window).
 
     Parameters
     ----------
     window : int
         Odd number of samples. At least 3 are needed to remove a single outlier, and at least 5 to
         remove two neighboring ones.
-    trend : int, optional
-        Odd number of samples, larger than ``window``.
     scale : "robust", "noise", "standard" or None
         See :class:`HermiteMoments`. None keeps the units of the data.
 
@@ -226,24 +221,13 @@ class SlidingMoments(_PerColumn):
     """
 
     window: Annotated[int, _ODD] = 3
-    trend: Annotated[int | None, OneOf(None, _ODD)] = None
     scale: Annotated[Scale | None, OneOf(*_SCALES, None)] = None
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """Half of the longer window, on both sides; with a scale, the whole recording."""
-        half = max(self.window, self.trend or 0) // 2
+        """Half of the window, on both sides; with a scale, the whole recording."""
+        half = self.window // 2
         return (half, half) if self.scale is None else None
-
-    def begin(self, X: Any) -> list[NDArray[np.float64]]:
-        """Check the parameters, remember the columns, and return the recordings."""
-        check_parameters(self)
-        if self.trend is not None and self.trend <= self.window:
-            raise ValueError(
-                f"SlidingMoments needs a trend above the window of {self.window} samples, got "
-                f"{self.trend}."
-            )
-        return super().begin(X)
 
     def _names(self) -> list[str]:
         return [f"median{self.window}"]
@@ -255,18 +239,9 @@ class SlidingMoments(_PerColumn):
         exponents = binary_exponents(X)
         X = np.ldexp(X, -exponents)
         smooth = median_filter(X, size=(self.window, 1), mode="nearest")
-        if self.trend is not None:
-            smooth = smooth - median_filter(X, size=(self.trend, 1), mode="nearest")
-        if self.scale is not None:
-            return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
-        with np.errstate(over="ignore"):
-            values = np.ldexp(smooth, exponents)
-        if not np.all(np.isfinite(values)):
-            raise ValueError(
-                "SlidingMoments needs smaller values to subtract a trend, got values up to "
-                f"2^{exponents.max()}; set a scale, or divide them."
-            )
-        return values
+        if self.scale is None:
+            return np.ldexp(smooth, exponents)
+        return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
 
 
 @dataclass(eq=False, repr=False)

@@ -52,7 +52,7 @@ VIEWS: dict[str, Any] = {
         DecisionTreeClassifier(random_state=0), context=0, n_folds=3
     ),
     "RandomFourierFeatures": views.RandomFourierFeatures(4, random_state=0),
-    "SlidingMoments": views.SlidingMoments(3, trend=9),
+    "SlidingMoments": views.SlidingMoments(3),
     "SlidingMoments, scaled": views.SlidingMoments(3, scale="noise"),
     "SoftThresholds": views.SoftThresholds((0.0, 1.0)),
     "Whiten": views.Whiten(),
@@ -230,7 +230,6 @@ REFUSED: Rows = [
     ),
     (lambda: Chain([LeaveOut(), OwnScale()]).fit(X), r"OwnScale\(\) would read across gaps"),
     (lambda: views.SlidingMoments(2).fit(X), "needs an odd window of at least 1 sample, got 2"),
-    (lambda: views.SlidingMoments(5, trend=5).fit(X), "trend above the window of 5 samples, got 5"),
     *(
         (partial(views.RandomFourierFeatures(metric=metric).fit, X), POSITIVE)
         for metric in (np.eye(2), [1.0, -1.0, 0.0])
