@@ -258,9 +258,9 @@ class CrossFit:
     ) -> tuple[Agreement, NDArray[np.float64], dict[int, Partition]]:
         """Weigh the candidates.
 
-        For a recording that was left out, the weights come from the recordings of other parts, if
-        there are any. Returns the agreement of all models, the weights of candidates, and the
-        compromises for the recordings left out.
+        For a recording that was left out, the weights come from the recordings of other parts.
+        Returns the agreement of all models, the weights of candidates, and the compromises for the
+        recordings left out.
         """
 
         def weights(places: NDArray) -> tuple[NDArray, NDArray]:
@@ -269,8 +269,7 @@ class CrossFit:
 
         best = {}
         for here in self.parts.left_out:
-            others = np.setdiff1d(self.places, here)
-            shares, names = weights(others if len(others) else here)
+            shares, names = weights(np.setdiff1d(self.places, here))
             kept = _kept(shares, names)
             for i in here.tolist():
                 found = [self.answers[c][i] for c in kept]

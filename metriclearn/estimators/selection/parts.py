@@ -216,8 +216,7 @@ class PartViews:
         with self._locks[k]:
             if k not in self._left_out:
                 arrays = [self.arrays[i] for i in self.parts.left_out[k]]
-                seen = arrays if self.view is None else self.fitted(k).transform(arrays)
-                self._left_out[k] = seen
+                self._left_out[k] = self.fitted(k).transform(arrays)
             return self._left_out[k]
 
     def training(self, k: int) -> list[NDArray]:
