@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -109,9 +108,7 @@ class EqualCuts(SegmenterWithoutMetric):
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
         """Divide every recording into segments of equal length."""
-        counts: Sequence[int | None] = read_counts(
-            type(self).__name__, "n_segments", n_segments, data, optional=True
-        )
+        counts = read_counts(type(self).__name__, "n_segments", n_segments, data, optional=True)
         found = []
         for array, count in zip(data.arrays, counts):
             if count is None:

@@ -266,9 +266,6 @@ def read_counts(
         If there are not as many numbers as data sets, or if a number is not whole or is out of
         range.
     """
-    if given is None and optional:
-        # The data may be on disk, so we do not read their lengths.
-        return [None] * len(data.arrays)
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
     listed = hasattr(given, "__len__") and hasattr(given, "__iter__")
@@ -276,7 +273,7 @@ def read_counts(
     counts = list(given) if several else [given] * len(data.arrays)
     check_each(who, name, len(counts), "data sets", len(data.arrays))
     if optional and {*map(type, counts)} == {type(None)}:
-        # The data may be on disk, so we do not read them here.
+        # The data may be on disk, so we do not read their lengths.
         return counts
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)

@@ -84,8 +84,8 @@ def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
         rows = [c for c, name in enumerate(table.families) if name == family]
         members = {table.candidates[c].member for c in rows}
         cost = sum(table.seconds[m] for m in members)
-        weight = float(weights[rows].sum()) if len(weights) == len(losses) else 0.0
-        found.append(Share(family, float(losses[rows].min()), weight, cost))
+        least, weight = float(losses[rows].min()), float(weights[rows].sum())
+        found.append(Share(family, least, weight, cost))
     return sorted(found, key=lambda one: (-one.weight, one.loss))
 
 
