@@ -245,11 +245,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
 
     def segments(
-        self,
-        X: Any,
-        times: Times | None = None,
-        *,
-        cache: str | os.PathLike[str] | None = None,
+        self, X: Any, times: Times | None = None, *, cache: str | os.PathLike[str] | None = None
     ) -> list[Segment]:
         """Return the segments of one recording as (start, end, label), with times in seconds.
 

@@ -15,15 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from metriclearn.running.parameters import (
-    Each,
-    Needs,
-    OneOf,
-    Positive,
-    Real,
-    Whole,
-    needs,
-)
+from metriclearn.running.parameters import Each, Needs, OneOf, Positive, Real, Whole, needs
 from metriclearn.running.values import real_array
 from metriclearn.views.plain import PlainView
 

@@ -17,12 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
-from metriclearn.problem.partition import (
-    LabeledPartition,
-    Partition,
-    label_array,
-    label_values,
-)
+from metriclearn.problem.partition import LabeledPartition, Partition, label_array, label_values
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Whole, check_parameters
 from metriclearn.running.values import check_each, check_weights, shown, text, whole

@@ -80,10 +80,7 @@ class ClusterScore:
         assert self.penalty is not None
         form = LowRankForm(Z, shift=-self.penalty)
         penalized = DPMeans(
-            self.penalty,
-            order="farthest-first",
-            n_init=self.n_init,
-            random_state=self.random_state,
+            self.penalty, order="farthest-first", n_init=self.n_init, random_state=self.random_state
         )
         best = max(
             Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at

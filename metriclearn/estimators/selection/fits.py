@@ -143,11 +143,7 @@ class Fits:
         return share_done(self.who, total, disable=hidden)
 
     def run(
-        self,
-        members: Sequence[Member],
-        views: Any,
-        bar: Any,
-        first: bool = True,
+        self, members: Sequence[Member], views: Any, bar: Any, first: bool = True
     ) -> tuple[list[Member], list[list[Any]], tuple[float, ...], dict[str, Exception]]:
         """Fit members with the same view to every one of ``views.parts``.
 

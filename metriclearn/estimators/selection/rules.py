@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from metriclearn.estimators.reading.given import (
-    Given,
-    is_free,
-    labeled_changes,
-    needing_a_change,
-)
+from metriclearn.estimators.reading.given import Given, is_free, labeled_changes, needing_a_change
 from metriclearn.estimators.scores.segment_score import penalty_units
 from metriclearn.estimators.selection.parts import Parts, labeled_spans
 from metriclearn.oracles.penalty_search import PenaltySearch, matched_penalty
