@@ -177,11 +177,6 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
     retune: bool = False
 
-    @property
-    def kind(self) -> type[Segmentations]:
-        """The class of the task."""
-        return Segmentations
-
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
         """Make a learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
@@ -193,7 +188,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Segmentations:
         """The task for sequences: every run of equal labels is a segment."""
-        return self.kind.of(self, count_is_given=self.n_segments == "given")
+        return Segmentations.of(self, count_is_given=self.n_segments == "given")
 
     def final(self, score: SegmentScore, training: Training) -> SegmentScore:
         """Return the score with which to predict: with ``retune``, one of another penalty."""

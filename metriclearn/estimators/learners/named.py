@@ -117,9 +117,9 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose, view
         return self.name_weights_.classes
 
     @property
-    def kind(self) -> type[NamedSegmentations]:
-        """The class of the task: a run of equal labels is a segment with this label as name."""
-        return NamedSegmentations
+    def task(self) -> NamedSegmentations:
+        """The task for names: a run of equal labels is a segment with this label as name."""
+        return NamedSegmentations.of(self, count_is_given=self.n_segments == "given")
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
         """Calibrate probabilities of change-points and names on labeled data.

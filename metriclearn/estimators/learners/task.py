@@ -160,7 +160,7 @@ class Task(ABC):
     may_leave_out: ClassVar[bool] = True
     # Whether oracles use the basis of data and labels if all labels are known.
     spans_truths: ClassVar[bool] = False
-    # Data that are not standardized get a unit that is a power of 2 to this number.
+    # Data that are not standardized get a unit that is a power of 2 ** unit_bits.
     unit_bits: ClassVar[int] = 20
 
     who: str
