@@ -27,13 +27,14 @@ from metriclearn.estimators.scores.agreement import (
     loss_without_names,
     shares_of,
 )
-from metriclearn.estimators.scores.segmenting import SegmenterWithoutMetric
+from metriclearn.estimators.scores.segmenting import ScoredByLoss
 from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
 from metriclearn.estimators.selection.agreement_stream import AgreementStream
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Whole
 from metriclearn.running.row_times import Times, mean_rows
 from metriclearn.running.times import index_times, read_times
@@ -42,7 +43,7 @@ from metriclearn.views.gaps import placed
 from metriclearn.views.plain import leaves_out, rows_of
 
 
-class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
+class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
     """Predicts with a fitted ``agreement_`` behind a fitted ``view_``, which may be None.
 
     ``rates_`` are the :class:`BoundaryRates` of recordings that were left out. Subclasses fit all
