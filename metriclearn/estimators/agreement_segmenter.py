@@ -27,13 +27,14 @@ from metriclearn.estimators.scores.agreement import (
     loss_without_names,
     shares_of,
 )
-from metriclearn.estimators.scores.segmenting import SegmenterWithoutMetric
+from metriclearn.estimators.scores.segmenting import ScoredByLoss
 from metriclearn.estimators.scores.stream import SegmenterStream, Streaming
 from metriclearn.estimators.selection.agreement_stream import AgreementStream
 from metriclearn.features.media.decoding import duration
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Whole
 from metriclearn.running.row_times import Times, mean_rows
 from metriclearn.running.times import index_times, read_times
@@ -42,7 +43,7 @@ from metriclearn.views.gaps import placed
 from metriclearn.views.plain import leaves_out, rows_of
 
 
-class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
+class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
     """Predicts with a fitted ``agreement_`` behind a fitted ``view_``, which may be None.
 
     ``rates_`` are the :class:`BoundaryRates` of recordings that were left out. Subclasses fit all
@@ -245,11 +246,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
         return float((self.rate or 1.0) if self.extractor is None else self.extractor.rate)
 
     def segments(
-        self,
-        X: Any,
-        times: Times | None = None,
-        *,
-        cache: str | os.PathLike[str] | None = None,
+        self, X: Any, times: Times | None = None, *, cache: str | os.PathLike[str] | None = None
     ) -> list[Segment]:
         """Return the segments of one recording as (start, end, label), with times in seconds.
 
@@ -305,10 +302,8 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
             begins = times.at(np.arange(len(X) + 1))
             if has_rate and not times.matches(self.rows_per_second):
                 firsts = times.firsts(self.rows_per_second)
-                columns = getattr(X, "columns", None)
                 rows = real_array(who, "the data set", X, signals=True, allow=("missing",))
-                X = mean_rows(rows, firsts)
-                X = X if columns is None else NamedColumns.of(X, columns)
+                X = NamedColumns.of(mean_rows(rows, firsts), getattr(X, "columns", None))
                 begins = begins[np.append(firsts, len(begins) - 1)]
         data = self.read_data(X)
         if not data.single:
@@ -350,7 +345,7 @@ class AgreementSegmenter(Streaming, SegmenterWithoutMetric):
 
     def stream_score(self) -> Any:
         """Return the only score, which a stream follows."""
-        return self.agreement_.scores[0].for_stream(type(self).__name__)
+        return self.agreement_.scores[0]
 
     def behind(self, view: Any) -> Self:
         """Return a segmenter with the same models behind another view, or behind none.

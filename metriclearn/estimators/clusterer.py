@@ -18,10 +18,9 @@ from metriclearn.estimators.learners.whitened import WhitenedClusteringLearner
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns
 from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.labels import read_weights, refuse_sets_without_labels
-from metriclearn.estimators.selection.choice import Choice
 from metriclearn.estimators.selection.cross_fit import Candidate, CrossFit
 from metriclearn.estimators.selection.families import lists_families
-from metriclearn.estimators.selection.fits import Fits, Tables
+from metriclearn.estimators.selection.fits import Choice, Fits, Tables
 from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.estimators.selection.rules import Rule
 from metriclearn.oracles.expected_loss import best_clustering
@@ -77,10 +76,7 @@ class Clustered(NamedTuple):
         """Return the data sets at some places and their labels, or a table of some rows."""
         if self.groups is not None:
             return [self.X[i] for i in places], [self.y[i] for i in places]
-        rows = self.X[places]
-        return [rows if self.columns is None else NamedColumns.of(rows, self.columns)], [
-            self.y[places]
-        ]
+        return [NamedColumns.of(self.X[places], self.columns)], [self.y[places]]
 
 
 @dataclass(eq=False, repr=False)

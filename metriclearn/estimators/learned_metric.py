@@ -123,12 +123,18 @@ class LearnedMetric(  # type: ignore[call-arg]
 
     def read_data(self, X: Any) -> DataSets:
         """Read data, and check that they have the features of the training data."""
-        return read_new(self, X)
+        check_is_fitted(self)
+        return read_new(self, X, self._view)
+
+    @property
+    def _view(self) -> Any:
+        """The view before the metric; None if there is none."""
+        return getattr(getattr(self, "score_", None), "view", None)
 
     def _check_single_samples(self) -> None:
         """Raise a TypeError if the metric gives no distances of single samples."""
         check_is_fitted(self)
-        if getattr(getattr(self, "score_", None), "view", None) is not None:
+        if self._view is not None:
             raise TypeError(
                 f"{type(self).__name__} needs whole recordings, because its view sees samples in "
                 "their context; use Euclidean distances between rows of transform(X)."

@@ -18,38 +18,23 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.concerns import note_labels
-from metriclearn.estimators.learners.naming import RowNames
-from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.reading.data_sets import keep_features
 from metriclearn.estimators.reading.given import (
     Given,
     count_segments,
     divides_equal,
-    front_view,
+    note_other_rate,
     read_files,
     read_given,
 )
-from metriclearn.estimators.reading.labels import refuse_regions, refuse_unlabeled
-from metriclearn.estimators.reading.rates import note_other_rate
+from metriclearn.estimators.reading.labels import refuse_unlabeled
 from metriclearn.estimators.scores.agreement import Agreement, BoundaryRates, Scored
-from metriclearn.estimators.selection.choice import Choice
+from metriclearn.estimators.scores.name_weights import RowNames
 from metriclearn.estimators.selection.cross_fit import CrossFit
-from metriclearn.estimators.selection.families import (
-    default_members,
-    is_segmenter,
-    listed_members,
-    lists_families,
-    refuse_neighbors,
-)
-from metriclearn.estimators.selection.fits import Fits
-from metriclearn.estimators.selection.parts import Member, Parts
-from metriclearn.estimators.selection.rules import (
-    BoundaryRate,
-    choice_rules,
-    consensus_rules,
-    how_far,
-    rules_alone,
-)
+from metriclearn.estimators.selection.families import MEMBERS, members_for
+from metriclearn.estimators.selection.fits import Choice, Fits
+from metriclearn.estimators.selection.parts import Parts
+from metriclearn.estimators.selection.rules import BoundaryRate, rules_for
 from metriclearn.estimators.selection.validation import (
     Share,
     Validation,
@@ -60,7 +45,6 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import (
     Jobs,
-    Needs,
     Of,
     OneOf,
     Positive,
@@ -71,18 +55,7 @@ from metriclearn.running.parameters import (
     check_parameters,
 )
 from metriclearn.views.columns import note_constant
-from metriclearn.views.plain import leaves_out, says
-from metriclearn.views.windows import typical_length
-
-_MEMBERS = Needs(
-    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file the "
-    "learner that wrote it), or None",
-    lambda given: (
-        given is None
-        or is_segmenter(given)
-        or lists_families(given, lambda one: isinstance(one, Member) or is_segmenter(one))
-    ),
-)
+from metriclearn.views.plain import says
 
 
 @dataclass(eq=False, repr=False)
@@ -239,7 +212,7 @@ class Segmenter(AgreementSegmenter):
     [64, 205, 325, 410, 450, 600]
     """
 
-    members: Annotated[Any, _MEMBERS] = None
+    members: Annotated[Any, MEMBERS] = None
     _: KW_ONLY
     view: Annotated[Any, Of("reach", "views.Fill()", optional=True)] = None
     extractor: Annotated[Any, Of("extract", "AudioFeatures()", optional=True)] = None
@@ -309,13 +282,9 @@ class Segmenter(AgreementSegmenter):
         divided, parts = fitted._divided(given)
         limit = seconds, time.monotonic()
         runner = Fits(type(self).__name__, self.members is None, *limit, self.n_jobs, self.verbose)
-        towards, units = how_far(given), (None,) if self.for_streams else (None, "variance")
-        rules = rules_alone(towards)
-        if parts.left_out:
-            compared = choice_rules if self.combine == "best" else consensus_rules
-            rules = compared(units, towards)
+        rules = rules_for(given, parts, self.combine, self.for_streams)
         table_of = partial(runner.table, divided, parts, rules)
-        table = table_of(fitted._members(divided, parts))
+        table = table_of(members_for(fitted, divided, parts))
         if parts.left_out and self.combine == "best":
             table, fitted.choice_ = runner.choose(table, table_of)
         (fitted._take_weighed if parts.left_out else fitted._take_all)(table)
@@ -334,10 +303,8 @@ class Segmenter(AgreementSegmenter):
     def _begin(self) -> None:
         """Forget what an earlier fit has learned."""
         self.learner_ = self.cross_fit_ = self.choice_ = self.validation_ = None
-        self.view_ = self.row_names_ = None
+        self.row_names_ = None
         self.shares_, self.left_out_, self.missing_ = [], {}, {}
-        self.trained_on_: list[str] = []
-        self.n_groups_ = self.n_segments_ = 0
         self.expected_length_ = None
         self.rates_ = BoundaryRates.none()
 
@@ -355,9 +322,7 @@ class Segmenter(AgreementSegmenter):
                 f"{who} needs tables without the column of times, {self.time!r}, because it is not "
                 "a feature; make it the index (frame.set_index), or drop it."
             )
-        view = front_view(who, self.view, given.data)
-        if view is not None:
-            self.view_, given = given.behind(view)
+        self.view_, given = given.behind(who, self.view)
         refuse_unlabeled(who, given.truths)
         given = given.with_listed_changes(who)
         if all(isinstance(truth, Partition) for truth in given.truths):
@@ -398,29 +363,6 @@ class Segmenter(AgreementSegmenter):
         if divided is None:
             return given, Parts([], np.zeros_like(given.groups), given.used)
         return divided, Parts.of(divided.groups, self.n_folds, divided.used)
-
-    def _members(self, given: Given, parts: Parts) -> list[Member]:
-        """Return the members. Raises an error for a member that cannot stand behind the view.
-
-        Without recordings left out, members cannot be compared. The only member is then one
-        whitened learner by default, or with ``combine="best"`` the first given learner.
-        """
-        members = self.members
-        if members is None and not parts.left_out:
-            refuse_regions(type(self).__name__, given.truths)
-            return [Member("whitened", WhitenedMetricLearner(retune=True))]
-        behind = leaves_out(self.view_)
-        if members is None:
-            window = None
-            if self.for_streams:
-                window = max(2, int(8 * typical_length(self, given.truths)))
-            n_features = given.data.arrays[0].shape[1]
-            made = default_members(given.classes, n_features, behind, window)
-            return [member for family in made.values() for member in family]
-        found = listed_members(members)
-        if behind:
-            refuse_neighbors(type(self).__name__, found)
-        return found[:1] if self.combine == "best" and not parts.left_out else found
 
     def _take_all(self, table: CrossFit) -> None:
         """Weigh all members equally, because no recordings were left out to compare them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,23 +16,30 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Each, Of, check_parameters
 from metriclearn.running.values import real_array, shown
-from metriclearn.views.plain import is_one, says
-
-Views = Annotated[
-    Sequence[Any], Each(Of("fit_transform", "OwnScale()"), "a list of {name}", least=1)
-]
+from metriclearn.views.plain import is_one, says, widest
 
 # The rows that the first view of a chain has computed, by the id of the recording, which must stay
 # in memory, and by the view's ``state``: chains that begin alike compute them once.
 Known: TypeAlias = dict[Any, NDArray] | None
 
 
-class _Composed(TransformerMixin, ComponentParameters, ABC):
-    """Several views as one. ``views_`` holds a fitted copy of each."""
+@dataclass(eq=False, repr=False)
+class _Composed(TransformerMixin, ComponentParameters):
+    """Several views as one. ``views_`` holds a fitted copy of each.
+
+    A subclass fits copies of the views, computes rows and numbers rows that are kept: ``_learn(X,
+    views, known, y, groups, rows)``, ``_rows(X, views, known)`` and ``_kept(X)`` of a list of
+    recordings.
+    """
 
     shares_rows: ClassVar[bool] = True  # has the option ``known``
-    views: Sequence[Any]
-    views_: list[Any]
+    views: Annotated[
+        Sequence[Any], Each(Of("fit_transform", "OwnScale()"), "a list of {name}", least=1)
+    ]
+
+    _learn: ClassVar[Callable[..., list[Any]]]
+    _rows: ClassVar[Callable[..., list[NDArray]]]
+    _kept: ClassVar[Callable[..., list[NDArray[np.int64]]]]
 
     @property
     def held_out(self) -> bool:
@@ -88,22 +94,7 @@ class _Composed(TransformerMixin, ComponentParameters, ABC):
         real_array(type(self).__name__, "X", X, allow=("missing",))
         return function([X], *more)[0]
 
-    @abstractmethod
-    def _learn(
-        self, X: list[Any], views: list[Any], known: Known, y: Any, groups: Any, rows: bool
-    ) -> list[Any]:
-        """Fit the views, and compute the rows of the training recordings if they are needed."""
 
-    @abstractmethod
-    def _rows(self, X: list[Any], views: list[Any], known: Known) -> list[NDArray]:
-        """Compute the rows of recordings."""
-
-    @abstractmethod
-    def _kept(self, X: list[Any]) -> list[NDArray[np.int64]]:
-        """Return the numbers of the rows that are kept."""
-
-
-@dataclass(eq=False, repr=False)
 class Chain(_Composed):
     """One view after another.
 
@@ -138,8 +129,6 @@ class Chain(_Composed):
     >>> chain.transform([np.arange(8.0).reshape(4, 2)])[0].shape
     (4, 10)
     """
-
-    views: Views
 
     @classmethod
     def of_fitted(cls, *views: Any) -> Self:
@@ -217,7 +206,6 @@ class Chain(_Composed):
         return kept
 
 
-@dataclass(eq=False, repr=False)
 class Union(_Composed):
     """The columns of several views of the same recordings, side by side.
 
@@ -250,8 +238,6 @@ class Union(_Composed):
     (4, 3)
     """
 
-    views: Views
-
     @property
     def missing(self) -> bool:
         """Whether recordings may contain NaN."""
@@ -268,9 +254,7 @@ class Union(_Composed):
         sums."""
         reaches = [view.reach for view in getattr(self, "views_", self.views)]
         mixed = len({says(view, "running") for view in self.views}) > 1
-        if None in reaches or mixed:
-            return None
-        return max(r[0] for r in reaches), max(r[1] for r in reaches)
+        return None if mixed else widest(reaches)
 
     @property
     def matrix_(self) -> NDArray[np.float64]:

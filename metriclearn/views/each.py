@@ -11,9 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.running.parameters import Of
+from metriclearn.running.values import check_scale
 from metriclearn.views.plain import PlainView, is_one
-
-_LARGEST = 1e150
 
 
 @dataclass(eq=False, repr=False)
@@ -64,11 +63,8 @@ class Each(PlainView):
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Fit the transformer to all rows. ``y`` and ``groups`` are not used."""
         arrays = self.begin(X)
-        if max(np.abs(array).max() for array in arrays) > _LARGEST:
-            raise ValueError(
-                f"{type(self).__name__} needs numbers up to {_LARGEST:g}, whose squares can be "
-                "added, got larger ones; change the unit of the data."
-            )
+        for array in arrays:
+            check_scale(type(self).__name__, array)
         # Data frames keep their names.
         self.transformer_ = clone(self.transformer).fit(X if is_one(X) else np.vstack(arrays))
         return self

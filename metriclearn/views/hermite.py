@@ -9,23 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import lgamma, log, pi
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from metriclearn.running.parameters import (
-    Each,
-    Needs,
-    OneOf,
-    Positive,
-    Real,
-    Whole,
-    check_parameters,
-    needs,
-)
+from metriclearn.running.parameters import Each, Needs, OneOf, Positive, Real, Whole, needs
 from metriclearn.running.values import real_array
 from metriclearn.views.plain import PlainView
 
@@ -34,52 +24,35 @@ _FAR = 1e9  # beyond it, any function of an order below 1e17 is 0
 _NORMAL = 0.6744897501960817  # median of |standard normal|
 
 Scale = Literal["robust", "noise", "standard"]
-Normalization = Literal["orthonormal", "paper"]
 
 
 @needs
-def hermite_functions(
-    x: ArrayLike,
-    n_functions: Annotated[int, Whole(1)],
-    normalization: Normalization = "orthonormal",
-) -> NDArray[np.float64]:
+def hermite_functions(x: ArrayLike, n_functions: Annotated[int, Whole(1)]) -> NDArray[np.float64]:
     """Compute the Hermite functions h_0 … h_{n−1} at x, shape (*x.shape, n), O(n) per value.
 
-    "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
-    that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the probabilists'
-    polynomials, as in section 5.3 (σ = 1). The paper's functions are not orthogonal. For i above
-    about 150, their values exceed double precision, and a ValueError is raised. Both normalizations
-    use a three-term recurrence with a separate exponent, so intermediate values neither overflow
-    nor underflow for large |x| and large i.
+    h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so that
+    ∫ h_i h_j = δ_ij. Section 5.3 of the paper has other constants and the probabilists'
+    polynomials, which are not orthogonal. The three-term recurrence has a separate exponent, so
+    intermediate values neither overflow nor underflow for large |x| and large i.
 
     Raises
     ------
     ValueError
-        If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or a
-        value of the paper's functions exceeds double precision.
+        If ``n_functions`` is not positive, or x is not finite.
     """
     values: NDArray[np.float64] = real_array("hermite_functions", "x", x, None, allow=("empty",))
     x = np.clip(values, -_FAR, _FAR)
-    orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
-    before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
+    before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25)
     exponent = -0.5 * x * x
     for i in range(n_functions):
-        # log of the paper's 2 √(2^i π i!) · 2^{i/2}, times √(i!) because ``now`` is He_i / √(i!)
-        constant = 0.0 if orthonormal else (i + 1) * log(2.0) + 0.5 * log(pi) + lgamma(i + 1)
-        with np.errstate(divide="ignore", over="ignore"):  # magnitudes are formed in logarithms
-            magnitude = np.exp(np.log(np.abs(now)) + exponent + constant)
+        with np.errstate(divide="ignore"):  # magnitudes are formed in logarithms
+            magnitude = np.exp(np.log(np.abs(now)) + exponent)
         functions[..., i] = np.sign(now) * magnitude
-        step = np.sqrt(2.0 / (i + 1)) if orthonormal else np.sqrt(1.0 / (i + 1))
-        before, now = now, step * x * now - np.sqrt(i / (i + 1)) * before
+        before, now = now, np.sqrt(2.0 / (i + 1)) * x * now - np.sqrt(i / (i + 1)) * before
         large = np.abs(now) > _LARGE
         before, now = np.where(large, before / _LARGE, before), np.where(large, now / _LARGE, now)
         exponent = exponent + np.where(large, np.log(_LARGE), 0.0)
-    if not np.all(np.isfinite(functions)):
-        raise ValueError(
-            "hermite_functions overflows for the paper's constants of this order; use "
-            "normalization='orthonormal' or fewer functions."
-        )
     return functions
 
 
@@ -160,8 +133,6 @@ class HermiteMoments(_PerColumn):
         "standard" is the standard deviation. These three are computed for every column of every
         series. A number is a fixed σ in the unit of the data. With a fixed σ, the median is not
         subtracted.
-    normalization : "orthonormal" or "paper"
-        See :func:`hermite_functions`.
     width : float > 0
         Factor of σ. Deviations that are larger than √(2n+1) · width · σ all have nearly the same
         features, because the functions fade to 0.
@@ -186,7 +157,6 @@ class HermiteMoments(_PerColumn):
 
     n_moments: Annotated[int, Whole(1)] = 5
     scale: Annotated[Scale | float, OneOf(*_SCALES, Positive())] = "robust"
-    normalization: Normalization = "orthonormal"
     width: Annotated[float, Positive()] = 1.0
 
     def _names(self) -> list[str]:
@@ -206,7 +176,7 @@ class HermiteMoments(_PerColumn):
             sigma = np.full(X.shape[1], float(self.scale))
         with np.errstate(over="ignore"):  # all functions are 0 there
             U = np.clip(X / sigma / self.width, -_FAR, _FAR)
-        functions = hermite_functions(U, self.n_moments + 1, self.normalization)[..., 1:]
+        functions = hermite_functions(U, self.n_moments + 1)[..., 1:]
         return functions.reshape(len(X), -1)
 
 
@@ -214,19 +184,15 @@ class HermiteMoments(_PerColumn):
 class SlidingMoments(_PerColumn):
     """Moving median of every column, which removes single outliers.
 
-    A column becomes its moving median over ``window`` samples. If ``trend`` is given, the moving
-    median over ``trend`` samples is subtracted, which removes slow waves. The first and the last
-    sample are repeated beyond the ends. If ``scale`` is given, the median of the result is
-    subtracted, and the difference is divided by the scale of the column *before* smoothing. The
-    cost is O(T · window).
+    A column becomes its moving median over ``window`` samples. The first and the last sample are
+    repeated beyond the ends. If ``scale`` is given, the median of the result is subtracted, and the
+    difference is divided by the scale of the column *before* smoothing. The cost is O(T · window).
 
     Parameters
     ----------
     window : int
         Odd number of samples. At least 3 are needed to remove a single outlier, and at least 5 to
         remove two neighboring ones.
-    trend : int, optional
-        Odd number of samples, larger than ``window``.
     scale : "robust", "noise", "standard" or None
         See :class:`HermiteMoments`. None keeps the units of the data.
 
@@ -247,24 +213,13 @@ class SlidingMoments(_PerColumn):
     """
 
     window: Annotated[int, _ODD] = 3
-    trend: Annotated[int | None, OneOf(None, _ODD)] = None
     scale: Annotated[Scale | None, OneOf(*_SCALES, None)] = None
 
     @property
     def reach(self) -> tuple[int, int] | None:
-        """Half of the longer window, on both sides; with a scale, the whole recording."""
-        half = max(self.window, self.trend or 0) // 2
+        """Half of the window, on both sides; with a scale, the whole recording."""
+        half = self.window // 2
         return (half, half) if self.scale is None else None
-
-    def begin(self, X: Any) -> list[NDArray[np.float64]]:
-        """Check the parameters, remember the columns, and return the recordings."""
-        check_parameters(self)
-        if self.trend is not None and self.trend <= self.window:
-            raise ValueError(
-                f"SlidingMoments needs a trend above the window of {self.window} samples, got "
-                f"{self.trend}."
-            )
-        return super().begin(X)
 
     def _names(self) -> list[str]:
         return [f"median{self.window}"]
@@ -276,18 +231,9 @@ class SlidingMoments(_PerColumn):
         exponents = binary_exponents(X)
         X = np.ldexp(X, -exponents)
         smooth = median_filter(X, size=(self.window, 1), mode="nearest")
-        if self.trend is not None:
-            smooth = smooth - median_filter(X, size=(self.trend, 1), mode="nearest")
-        if self.scale is not None:
-            return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
-        with np.errstate(over="ignore"):
-            values = np.ldexp(smooth, exponents)
-        if not np.all(np.isfinite(values)):
-            raise ValueError(
-                "SlidingMoments needs smaller values to subtract a trend, got values up to "
-                f"2^{exponents.max()}; set a scale, or divide them."
-            )
-        return values
+        if self.scale is None:
+            return np.ldexp(smooth, exponents)
+        return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
 
 
 @dataclass(eq=False, repr=False)

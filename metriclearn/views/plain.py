@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -229,6 +230,15 @@ def reads_missing(view: Any) -> bool:
 def leaves_out(view: Any) -> bool:
     """Tell whether a view leaves rows out; it may be None."""
     return view is not None and not says(view, "keeps_all")
+
+
+def widest(reaches: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Return the largest reaches before and after a row; None if one is the whole recording."""
+    known = [one for one in reaches if one is not None]
+    if len(known) < len(reaches):
+        return None
+    back, ahead = np.max([(0, 0), *known], axis=0).tolist()
+    return back, ahead
 
 
 def rows_of(view: Any, X: NDArray, seen: dict[Any, NDArray] | None = None) -> NDArray:

@@ -84,14 +84,7 @@ class SequenceFeatures(StatelessTransformer):
     names: Annotated[
         Sequence[str],
         Each(OneOf(*SEQUENCE_FEATURES), f"{{name}} among {', '.join(SEQUENCE_FEATURES)}"),
-    ] = (
-        "log_length",
-        "log_log_length",
-        "log_noise",
-        "log_spread",
-        "log_deviation",
-        "log_step_deviation",
-    )
+    ] = tuple(name for name in SEQUENCE_FEATURES if name != "log_range")
     window: Annotated[int | None, OneOf(None, Whole(1))] = None
 
     @property

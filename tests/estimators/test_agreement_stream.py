@@ -162,6 +162,9 @@ def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
         cuts.stream()
     with pytest.raises(ValueError, match="can follow it, got none; fit with for_streams=True"):
         cuts.follower()
+    one = ml.Segmenter({"cuts": [EqualCuts()]}, combine="best", n_folds=2, verbose=False).fit(X, y)
+    with pytest.raises(ValueError, match="Segmenter needs a model with a score for a stream, got"):
+        one.stream()
     filled = ml.Segmenter(METRICS, view=ml.views.Fill(), n_folds=2, verbose=False).fit(X, y)
     with pytest.raises(ValueError, match=r"needs view=None for a stream, got Fill\(\)"):
         filled.stream()

@@ -154,7 +154,7 @@ def test_rows_that_are_held_out_do_not_know_their_labels(view: Any, groups: list
     before = rows(codes)
     for k, places in enumerate(parts):
         for i, seen in zip(places.tolist(), before.training(k)):
-            np.testing.assert_array_equal(before.known_rows(k, i), seen)
+            np.testing.assert_array_equal(*before.seen(k, i).values(), seen)
     for g in set(groups):
         here = [i for i, group in enumerate(groups) if group == g]
         shuffled = [rng.permutation(one) if i in here else one for i, one in enumerate(codes)]

@@ -177,11 +177,6 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
     retune: bool = False
 
-    @property
-    def kind(self) -> type[Segmentations]:
-        """The class of the task."""
-        return Segmentations
-
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
         """Make a learner with the exact setting of the paper, ``penalty=1`` and ``loss_scale=1``.
@@ -193,9 +188,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Segmentations:
         """The task for sequences: every run of equal labels is a segment."""
-        given = self.n_segments == "given"
-        completes = (False, "n_segments=None")
-        return self.kind.of(self, count_is_given=given, completes=completes, one_is_few=True)
+        return Segmentations.of(self, count_is_given=self.n_segments == "given")
 
     def final(self, score: SegmentScore, training: Training) -> SegmentScore:
         """Return the score with which to predict: with ``retune``, one of another penalty."""
@@ -217,21 +210,23 @@ class Segmentations(Task):
     min_size: int = 1
     oracle: Oracle | None = None
     extra: ClassVar[str] = "boundaries"  # the further term of the score
+    one_is_few: ClassVar[bool] = True
+    completes: ClassVar[tuple[bool, str]] = False, "n_segments=None"
 
     def refusal_of(self, solver: Solver) -> str | None:
-        """Return the requirement for penalties of positions, unless it is met."""
-        learned = isinstance(self.penalty, FeaturePenalty)
-        return self.refusal_of_extra("penalties of positions", solver) if learned else None
-
-    def refusal_of_extra(self, extra: str, solver: Solver) -> str | None:
         """Return the requirement for a further term of the score, unless it is met."""
         exact = isinstance(self.oracle, (ChangePoints, type(None)))
-        if exact and isinstance(solver, (BundleDual, ProjectedSubgradient)):
+        if not self.further or (exact and isinstance(solver, (BundleDual, ProjectedSubgradient))):
             return None
         return (
             "ChangePoints() or None as oracle, and BundleDual() or ProjectedSubgradient() as "
-            f"solver, to learn {extra}, got {self.oracle!r} and {solver!r}."
+            f"solver, to learn {self.further}, got {self.oracle!r} and {solver!r}."
         )
+
+    @property
+    def further(self) -> str:
+        """The further term of the score that is learned, in words; empty if there is none."""
+        return "penalties of positions" if isinstance(self.penalty, FeaturePenalty) else ""
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read sequences and labels. Every run of equal labels is a segment.
@@ -349,19 +344,11 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     for region in known.constraints:
         covered[region.start + 1 : region.stop] = 1
     borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
-    # Everything known about a stretch follows from the constraints inside it.
-    segmented = {}
-    for start, ends in known.pieces.stretches:
-        segmented[start, int(ends[-1])] = ends - start
     pieces: list[Piece] = []
     for first, stop in borders.tolist():
-        start = first - 1
-        whole = segmented.get((start, stop))
-        labels: Any = (
-            # boundaries alone, although labels may have names
-            PartialPartition.at(known, np.arange(start, stop))
-            if whole is None
-            else Partition(ends=whole)
-        )
-        pieces.append((array[start:stop], labels))
+        rows = np.arange(first - 1, stop)
+        # Everything known about a stretch follows from the constraints inside it. These are
+        # boundaries alone, although labels may have names.
+        labels = PartialPartition.at(known, rows)
+        pieces.append((array[rows[0] : stop], labels.segmentation() or labels))
     return pieces

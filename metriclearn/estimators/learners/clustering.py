@@ -229,8 +229,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     @property
     def task(self) -> Clusterings:
         """The task for samples without order, in which samples with equal labels form a cluster."""
-        given = self.n_clusters is not None
-        return Clusterings.of(self, count_is_given=given, completes=(True, 'n_clusters="given"'))
+        return Clusterings.of(self, count_is_given=self.n_clusters is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +242,7 @@ class Clusterings(Task):
     spans_truths: ClassVar[bool] = True
     may_leave_out: ClassVar[bool] = False
     segments: ClassVar[bool] = False
+    completes: ClassVar[tuple[bool, str]] = True, 'n_clusters="given"'
 
     @property
     def completion(self) -> ConstrainedKMeans:
@@ -260,9 +260,9 @@ class Clusterings(Task):
             return {**terms, "oracle": self.oracle}, None
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}, None
 
-    def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
+    def scale(self, training: Training) -> NDArray:
         """Return the deviations within clusters, but at least 1 % of the total deviations."""
-        scale = super().scale(training, unit_bits)
+        scale = super().scale(training)
         if not self.standardize:
             return scale
         data, weights = training.data, training.weights

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -11,17 +10,18 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.estimators.reading.labels import read_counts, read_labeled, refuse_unlabeled
-from metriclearn.estimators.scores.segmenting import SegmenterWithoutMetric
+from metriclearn.estimators.scores.segmenting import ScoredByLoss
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import OneOf, Whole, refuse_unknown
 
 _MOST_LENGTHS = 100
 
 
 @dataclass(eq=False, repr=False)
-class EqualCuts(SegmenterWithoutMetric):
+class EqualCuts(ScoredByLoss, ComponentParameters):
     """Cut into segments of equal length: a trivial baseline that every method should beat.
 
     At most a hundred lengths are tried. The length with the least loss ‖M − N‖²_F on the training
@@ -109,9 +109,7 @@ class EqualCuts(SegmenterWithoutMetric):
 
     def segmented(self, data: DataSets, n_segments: Any = None) -> list[Partition]:
         """Divide every recording into segments of equal length."""
-        counts: Sequence[int | None] = read_counts(
-            type(self).__name__, "n_segments", n_segments, data, optional=True
-        )
+        counts = read_counts(type(self).__name__, "n_segments", n_segments, data, optional=True)
         found = []
         for array, count in zip(data.arrays, counts):
             if count is None:

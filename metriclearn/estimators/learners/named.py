@@ -28,7 +28,6 @@ from metriclearn.problem.named_segments import (
 from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Of, OneOf, Real
-from metriclearn.solvers.base import Solver
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 from metriclearn.views.gaps import Labels
@@ -118,9 +117,9 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose, view
         return self.name_weights_.classes
 
     @property
-    def kind(self) -> type[NamedSegmentations]:
-        """The class of the task: a run of equal labels is a segment with this label as name."""
-        return NamedSegmentations
+    def task(self) -> NamedSegmentations:
+        """The task for names: a run of equal labels is a segment with this label as name."""
+        return NamedSegmentations.of(self, count_is_given=self.n_segments == "given")
 
     def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
         """Calibrate probabilities of change-points and names on labeled data.
@@ -204,10 +203,7 @@ class NamedSegmentations(Segmentations):
     name_loss: float | None = None
     transitions: bool = False
     extra: ClassVar[str] = "names"
-
-    def refusal_of(self, solver: Solver) -> str | None:
-        """Return the requirement for names, unless it is met."""
-        return self.refusal_of_extra("scores of names", solver)
+    further: ClassVar[str] = "scores of names"
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read sequences and names. Every run of equal labels is a segment.

@@ -189,12 +189,15 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     @property
     def task(self) -> Cuts:
         """The task for images with labeled pixels or superpixels."""
-        return Cuts.of(self, count_is_given=True, completes=(True, "a label of every cluster"))
+        return Cuts.of(self, count_is_given=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cuts(Task):
     """The task of dividing images into regions, which are clusters of nodes."""
+
+    completes: ClassVar[tuple[bool, str]] = True, "a label of every cluster"
+    unit_bits: ClassVar[int] = 1
 
     similarity: Similarity
     features: ImageFeatures
@@ -213,11 +216,11 @@ class Cuts(Task):
         data = read_graphs(self.who, X, self.features, self.similarity.given)
         return Training(data, read_node_labels(self.who, y, data, self.balance))
 
-    def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
+    def scale(self, training: Training) -> NDArray:
         """Return the numbers by which features are divided. Given similarities are divided by 1."""
         if self.similarity.given:
             return np.ones(training.data.n_features)
-        return super().scale(training, unit_bits)
+        return super().scale(training)
 
     def samples(self, training: Training, scale: NDArray, penalty: Any = None) -> list[Nodes]:
         """Return the nodes of every image."""
@@ -289,7 +292,7 @@ class StandardizedCuts(Cuts):
 
     unit: float = 1.0
 
-    def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
+    def scale(self, training: Training) -> NDArray:
         """Return the unit, by which solutions are divided."""
         return np.full(training.data.n_features, self.unit)
 

@@ -36,8 +36,6 @@ from metriclearn.views.plain import FittedViews, reads_missing
 
 # The metric is divided by deviations; it would be infinite for deviations below about this one.
 _LEAST_DEVIATION = 1e-300
-# Data that are not standardized get a unit that is a power of 2^20.
-_UNIT_BITS = 20
 
 
 @dataclass(frozen=True)
@@ -135,10 +133,6 @@ class Task(ABC):
     count_is_given : bool
         Whether the number of clusters is known in training and prediction, so that clusters have no
         penalty.
-    completes : tuple (bool, str)
-        The first item is the value of ``count_is_given`` for which partial labels can be completed.
-        The second item names the setting with this value, such as ``"n_segments=None"``, in error
-        messages.
     penalty : "learned", FeaturePenalty or float
         The penalty of a cluster.
     loss_scale : float
@@ -147,8 +141,6 @@ class Task(ABC):
         Whether features are divided by their deviations.
     first : FirstMetric
         The metric under which partial labels are completed for the first time.
-    one_is_few : bool
-        Whether to warn if a single data set does not determine the penalty.
     missing : bool
         Whether data may contain NaN, which a view leaves out or fills.
     starts : sequence of float or None
@@ -157,26 +149,37 @@ class Task(ABC):
         lower bound.
     """
 
+    # The value of ``count_is_given`` for which partial labels can be completed, and the setting
+    # with this value in words.
+    completes: ClassVar[tuple[bool, str]]
+    # Whether to warn if a single data set does not determine the penalty.
+    one_is_few: ClassVar[bool] = False
+    # Whether every run of equal labels is a separate cluster.
+    segments: ClassVar[bool] = True
+    # Whether a view may leave rows out.
+    may_leave_out: ClassVar[bool] = True
+    # Whether oracles use the basis of data and labels if all labels are known.
+    spans_truths: ClassVar[bool] = False
+    # Data that are not standardized get a unit that is a power of 2 ** unit_bits.
+    unit_bits: ClassVar[int] = 20
+
     who: str
     metric: Metric
     count_is_given: bool
-    completes: tuple[bool, str]
     penalty: Any = 0.0
     loss_scale: float = 1.0
     standardize: bool = True
     first: FirstMetric = KnownStart()  # noqa: RUF009  # has no state
-    one_is_few: bool = False
     starts: Sequence[float] | None = None
     missing: bool = False
 
     @classmethod
-    def of(cls, learner: Any, **given: Any) -> Self:
-        """Make the task of a learner, whose parameters are the fields that are not ``given``."""
+    def of(cls, learner: Any, count_is_given: bool) -> Self:
+        """Make the task of a learner, whose parameters are most of the fields."""
         own: dict[str, Any] = {f.name: getattr(learner, f.name, f.default) for f in fields(cls)}
         own |= {"who": type(learner).__name__, "first": learner.alternation.start}
-        return cls(**own | {"missing": reads_missing(learner.view)} | given)
-
-    segments: ClassVar[bool] = True  # whether every run of equal labels is a separate cluster
+        own |= {"missing": reads_missing(learner.view), "count_is_given": count_is_given}
+        return cls(**own)
 
     def read(self, X: Any, y: Any, executor: Executor | None = None) -> Training:
         """Read and check data sets and their labels. The executor reads stored data sets."""
@@ -196,7 +199,7 @@ class Task(ABC):
     def complete(self, training: Training, first: Any) -> list[Any]:
         """Complete partial labels under the components of a first metric, (r, P) or None."""
 
-    def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
+    def scale(self, training: Training) -> NDArray:
         """Return the number by which each feature is divided, (P,).
 
         With ``standardize`` it is the pooled standard deviation of the feature. A constant feature
@@ -223,12 +226,8 @@ class Task(ABC):
         varies = np.isfinite(scale)
         needed = "standardize=True or features with standard deviations"
         check_range(who, needed, scale[varies], 1e100)
-        exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
+        exponent = self.unit_bits * np.round(np.log2(scale[varies].max()) / self.unit_bits)
         return np.where(varies, 2.0**exponent, scale)
-
-    may_leave_out: ClassVar[bool] = True  # whether a view may leave rows out
-    # Whether oracles use the basis of data and labels if all labels are known.
-    spans_truths: ClassVar[bool] = False
 
     def samples(self, training: Training, scale: NDArray, extra: Any) -> Sequence[Any]:
         """Return the samples of all data sets, with the cumulative sums that oracles need.

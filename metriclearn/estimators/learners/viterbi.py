@@ -105,11 +105,7 @@ class Viterbi(MahalanobisSegmenter):
         return self.fit_among(X, y, groups=groups)
 
     def fit_among(
-        self,
-        X: Any,
-        y: Any,
-        groups: ArrayLike | None = None,
-        views: FittedViews | None = None,
+        self, X: Any, y: Any, groups: ArrayLike | None = None, views: FittedViews | None = None
     ) -> Self:
         """Do what :meth:`fit` does. Views that other learners have fitted to X are used again."""
         who, missing = type(self).__name__, reads_missing(self.view)

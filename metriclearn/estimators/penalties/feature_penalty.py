@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Each, Of, OneOf, Real, Whole, check_parameters
 from metriclearn.running.values import check_each, real_array, shown
+from metriclearn.views.plain import widest
 
 _FEATURE = OneOf(Of("transform", "SequenceFeatures()"), Of("__call__", "np.ptp"))
 _ROWS = Whole(0)
@@ -190,12 +191,7 @@ class FeaturePenalty(ComponentParameters):
     @property
     def reach(self) -> tuple[int, int] | None:
         """Samples before and after a position that its features depend on; None: all samples."""
-        reaches = list(map(_reach, self.features))
-        known = [one for one in reaches if one is not None]
-        if len(known) < len(reaches):
-            return None
-        back, ahead = np.max([(0, 0), *known], axis=0).tolist()
-        return back, ahead
+        return widest(list(map(_reach, self.features)))
 
     def refusal_of_streams(self) -> str:
         """Return what a stream needs if the reach is unknown, and the remedy."""

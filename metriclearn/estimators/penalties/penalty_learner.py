@@ -42,6 +42,7 @@ from metriclearn.views.columns import check_range
 from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 from metriclearn.views.sequence import SequenceFeatures
 
+_LOG_PENALTIES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 _PATHS = Needs(
     "{name}=None or a list of paths such as identity_paths(X) gives",
     lambda paths: (
@@ -93,12 +94,7 @@ class SegmentCounts(StatelessTransformer):
     """
 
     log_penalties: Annotated[Sequence[float], Each(Real(-200, 200), "{name} from -200 to 200")] = (
-        1.0,
-        2.0,
-        3.0,
-        4.0,
-        5.0,
-        6.0,
+        _LOG_PENALTIES
     )
     representation: Annotated[Any, Of("transform", "HermiteMoments()", optional=True)] = None
     min_size: Annotated[int, Whole(1)] = 1

@@ -30,8 +30,10 @@ class NamedColumns(np.ndarray):
     columns: Any
 
     @classmethod
-    def of(cls, array: NDArray, names: Iterable[str]) -> NamedColumns:
-        """Return a view of the array whose columns have the given names (P,)."""
+    def of(cls, array: NDArray, names: Iterable[str] | None) -> NDArray:
+        """Return a view of the array whose columns have the given names (P,), if there are any."""
+        if names is None:
+            return array
         named = array.view(cls)
         named.columns = list(names)
         return named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -26,6 +27,7 @@ from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition,
 from metriclearn.problem.partition import LabeledPartition, Partition, label_array
 from metriclearn.problem.regions import NO_CHANGE, Region
 from metriclearn.running.notes import note
+from metriclearn.running.times import index_times, read_times
 from metriclearn.running.values import text
 from metriclearn.views.gaps import Labels, LeaveOut
 from metriclearn.views.plain import fit_view, read_groups, says
@@ -114,8 +116,13 @@ class Given(NamedTuple):
             return self._replace(codes=codes, classes=classes)
         return self
 
-    def behind(self, view: Any) -> tuple[Any, Self]:
-        """Fit a view to the recordings. Returns the view, and what members see behind it."""
+    def behind(self, who: str, view: Any) -> tuple[Any, Self]:
+        """Fit the view before all members: the given one, or LeaveOut if there are rows with NaN.
+
+        Returns the fitted view, or None without one, and what members see behind it.
+        """
+        if (view := _front_view(who, view, self.data)) is None:
+            return None, self
         arrays = list(self.data.arrays)
         fitted, rows = fit_view(view, arrays, None, self.groups)  # no labels leak
         seen = self._replace(data=DataSets(rows, False, None))
@@ -300,7 +307,8 @@ def read_files(who: str, X: Any, extractor: Any, cache: Any = None) -> Any:
     """Compute the features of files, if X has paths; ``cache`` is the folder that keeps them."""
     if isinstance(X, (str, os.PathLike)):
         return read_files(who, [X], extractor, cache)[0]
-    paths = [isinstance(one, (str, os.PathLike)) for one in X] if _is_list(X) else []
+    listed = isinstance(X, (list, tuple))
+    paths = [isinstance(one, (str, os.PathLike)) for one in X] if listed else []
     if not any(paths):
         return X
     if not all(paths):
@@ -315,7 +323,27 @@ def read_files(who: str, X: Any, extractor: Any, cache: Any = None) -> Any:
     return [cached_features(path, extractor, cache) for path in X]
 
 
-def front_view(who: str, view: Any, data: DataSets) -> Any:
+def note_other_rate(who: str, X: Any, rate: float) -> None:
+    """Warn if the index of a data frame has another rate, by more than a tenth, than ``rate``.
+
+    ``X`` is a recording or a list of them, and ``rate`` is the number of rows per second. Only the
+    first such data frame is named.
+    """
+    for i, frame in enumerate(X if isinstance(X, (list, tuple)) else [X]):
+        index = index_times(getattr(frame, "index", None))
+        if index is None or len(frame) < 2:
+            continue
+        with suppress(ValueError):  # segments refuses times that do not increase
+            found = read_times(who, index).nearer_rate(rate)
+            if not 1 / 1.1 <= found / rate <= 1.1:
+                note(
+                    f"{who} counts {rate:.6g} row(s) per second, but by its index data set {i} has "
+                    f"{found:.6g}; pass rate={found:.6g}."
+                )
+                return
+
+
+def _front_view(who: str, view: Any, data: DataSets) -> Any:
     """Return the view before all members: the given one, or one that leaves out rows with NaN."""
     if view is not None:
         if isinstance(view, (HeldOutView, LinearView)):
@@ -406,7 +434,3 @@ def _labeled(data: LabeledSequences) -> LabeledSequences:
             f"boundaries and are left out: {', '.join(short[:8])}."
         )
     return data.select(long)
-
-
-def _is_list(X: Any) -> bool:
-    return isinstance(X, (list, tuple))

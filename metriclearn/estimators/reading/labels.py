@@ -17,12 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
-from metriclearn.problem.partition import (
-    LabeledPartition,
-    Partition,
-    label_array,
-    label_values,
-)
+from metriclearn.problem.partition import LabeledPartition, Partition, label_array, label_values
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import Whole, check_parameters
 from metriclearn.running.values import check_each, check_weights, shown, text, whole
@@ -266,9 +261,6 @@ def read_counts(
         If there are not as many numbers as data sets, or if a number is not whole or is out of
         range.
     """
-    if given is None and optional:
-        # The data may be on disk, so we do not read their lengths.
-        return [None] * len(data.arrays)
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
     listed = hasattr(given, "__len__") and hasattr(given, "__iter__")
@@ -276,7 +268,7 @@ def read_counts(
     counts = list(given) if several else [given] * len(data.arrays)
     check_each(who, name, len(counts), "data sets", len(data.arrays))
     if optional and {*map(type, counts)} == {type(None)}:
-        # The data may be on disk, so we do not read them here.
+        # The data may be on disk, so we do not read their lengths.
         return counts
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)

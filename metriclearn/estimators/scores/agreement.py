@@ -195,10 +195,6 @@ class Agreement:
         score, one = self.scores[j], np.ones(1)
         return Agreement([score], [0], [self.families[j]], one, score.classes, self.name_loss)
 
-    def members(self, n_features: int) -> list[Scored]:
-        """Return a segmenter of recordings with ``n_features`` for each score, for streams."""
-        return [Scored(score, n_features) for score in self.scores]
-
     @property
     def min_size(self) -> int:
         """The largest of the smallest sizes of segments."""

@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
-from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.dp_means import DPMeans
 from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.estimators.reading.data_sets import DataSets, read_new
+from metriclearn.estimators.reading.data_sets import DataSets
 from metriclearn.estimators.reading.labels import (
     read_counts,
     read_labelings,
@@ -81,10 +80,7 @@ class ClusterScore:
         assert self.penalty is not None
         form = LowRankForm(Z, shift=-self.penalty)
         penalized = DPMeans(
-            self.penalty,
-            order="farthest-first",
-            n_init=self.n_init,
-            random_state=self.random_state,
+            self.penalty, order="farthest-first", n_init=self.n_init, random_state=self.random_state
         )
         best = max(
             Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at
@@ -164,11 +160,6 @@ class MahalanobisClusterer(LearnedMetric):
         losses = np.array([FrobeniusLoss()(*pair) for pair in zip(predicted, truths)])
         weights = read_weights(type(self).__name__, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
-
-    def read_data(self, X: Any) -> DataSets:
-        """Read data, and check that they have the features of the training data."""
-        check_is_fitted(self)
-        return read_new(self, X, self.score_.view)
 
     def rows_of(self, data: DataSets) -> list[NDArray]:
         """Return the rows that the metric sees."""

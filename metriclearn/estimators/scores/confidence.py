@@ -132,10 +132,7 @@ class NameCalibration:
 
     @classmethod
     def learn(
-        cls,
-        scored: Sequence[tuple[NDArray, NDArray]],
-        labelings: Sequence[NDArray],
-        weights: Any,
+        cls, scored: Sequence[tuple[NDArray, NDArray]], labelings: Sequence[NDArray], weights: Any
     ) -> Self:
         """Find θ and the power by maximum likelihood, from labels that were not used for training.
 

@@ -259,10 +259,7 @@ class CutScore:
         return self.rounding(cut, int(count))
 
     def mean_loss(
-        self,
-        scaled: Sequence[Nodes],
-        truths: Sequence[NodeLabels],
-        weights: NDArray | None = None,
+        self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels], weights: NDArray | None = None
     ) -> float:
         """Compute the mean loss ‖D^½(M − N)‖²_F of standardized nodes. K comes from the labels."""
         pairs = zip(map(self.cut, scaled), truths)

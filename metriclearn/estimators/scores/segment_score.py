@@ -27,7 +27,7 @@ from metriclearn.problem.named_segments import NamedPartition, NameScores
 from metriclearn.problem.partition import Partition
 from metriclearn.views.chain import Chain
 from metriclearn.views.gaps import placed
-from metriclearn.views.plain import leaves_out, rows_of, says
+from metriclearn.views.plain import leaves_out, rows_of, says, widest
 
 Form = LowRankForm | ChargedForm
 
@@ -267,17 +267,11 @@ class SegmentScore:
     def reach(self) -> tuple[int, int] | None:
         """Samples before and after a sample that its reading depends on; None: all samples."""
         first = (0, 0) if self.view is None else self.view.reach
-        later = [part.reach for part in (self.names, self.boundaries) if part is not None]
-        if first is None or None in later:
+        parts = (self.names, self.boundaries)
+        later = widest([part.reach for part in parts if part is not None])
+        if first is None or later is None:
             return None
-        back, ahead = np.max([(0, 0), *later], axis=0).tolist()
-        return first[0] + back, first[1] + ahead
-
-    def for_stream(self, who: str) -> Self:
-        """Return this score. Raises a ValueError if no stream can follow it."""
-        if (lacking := self.refusal_of_streams()) is not None:
-            raise ValueError(f"{who} needs {lacking}")
-        return self
+        return first[0] + later[0], first[1] + later[1]
 
     def refusal_of_streams(self) -> str | None:
         """Return what this score lacks for a stream and the remedy; None if it lacks nothing."""

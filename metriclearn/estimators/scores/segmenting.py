@@ -31,7 +31,6 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.components import ComponentParameters
 from metriclearn.running.notes import note
 from metriclearn.running.parameters import SWITCH, Of, OneOf, check_parameters
 from metriclearn.views.plain import leaves_out
@@ -52,13 +51,16 @@ GivenSegments = Annotated[str | None, _SEGMENTS]
 class ScoredByLoss:
     """Gives a segmenter the method ``score``.
 
-    Subclasses define ``read_data``, and ``segmented``, which returns a partition for every data
-    set. With ``n_segments="given"``, it gets their numbers of segments.
+    Subclasses define ``segmented``, which returns a partition for every data set. With
+    ``n_segments="given"``, it gets their numbers of segments.
     """
 
     n_segments: str | int | None = None
-    read_data: Callable[[Any], DataSets]
     segmented: Callable[..., list[Any]]
+
+    def read_data(self, X: Any) -> DataSets:
+        """Read data sets, and check that they have the features of the training data."""
+        return read_new(self, X)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean loss ℓ = ‖M − N‖²_F / T. The best score is 0.
@@ -74,14 +76,6 @@ class ScoredByLoss:
         losses = np.array(list(map(KnownLoss(), found, truths)))
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
-
-
-class SegmenterWithoutMetric(ScoredByLoss, ComponentParameters):
-    """A segmenter without a metric."""
-
-    def read_data(self, X: Any) -> DataSets:
-        """Read data sets, and check that they have the features of the training data."""
-        return read_new(self, X)
 
 
 class PlottedSegmenter:
@@ -134,10 +128,9 @@ class PlottedSegmenter:
         if isinstance(found, tuple):
             found, margins = found
             bands["prediction"] = margins.intervals(margins.typical_score)
-        strips["prediction"] = ends = found
+        strips["prediction"] = found
         if y is not None:
-            loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
-            losses["prediction"] = loss
+            losses["prediction"] = FrobeniusLoss().squared_norm(Partition(ends=found), truth)
         seen = np.zeros(array.shape[1])
         # If the numbers of features differ, the metric belongs to another representation.
         if self.components_.shape[1] == len(seen):

@@ -153,7 +153,9 @@ class SegmenterStream(ComponentParameters):
         """Forget everything and wait for the first row. ``segmenter.stream()`` calls this."""
         check_parameters(self)
         check_is_fitted(self.segmenter)
-        score = self.segmenter.stream_score()
+        # A tuned penalty or a new fit of the segmenter does not change a stream that has begun.
+        self.kept_ = self._kept_anew()
+        score = self.kept_.score
         if self.max_delay is not None and self.max_delay < 2 * score.min_size:
             raise ValueError(
                 f"{self.who} needs a max_delay of at least twice min_size={score.min_size}, got "
@@ -166,8 +168,6 @@ class SegmenterStream(ComponentParameters):
         # Samples that still lack neighbors, and the neighbors that they have.
         self.recent_: NDArray | None = None
         self.offset_: NDArray | None = None
-        # A tuned penalty or a new fit of the segmenter does not change a stream that has begun.
-        self.kept_ = self._kept_of(score)
         self.largest_ = max(1.0, float(np.abs(score.components).max(initial=0.0)))
         return self
 
@@ -456,12 +456,16 @@ class SegmenterStream(ComponentParameters):
     def _kept(self) -> _Kept:
         """Return the parts that are not saved in model files, because they can be recomputed."""
         if not hasattr(self, "kept_"):
-            self.kept_ = self._kept_of(self.segmenter.stream_score())
+            self.kept_ = self._kept_anew()
         if self.kept_.state is None and self.offset_ is not None:
             self.kept_ = self.kept_._replace(state=self._state(self.kept_.score))
         return self.kept_
 
-    def _kept_of(self, score: SegmentScore) -> _Kept:
+    def _kept_anew(self) -> _Kept:
+        """Read the score of the segmenter. Raises a ValueError if no stream can follow it."""
+        score = self.segmenter.stream_score()
+        if (lacking := score.refusal_of_streams()) is not None:
+            raise ValueError(f"{type(self.segmenter).__name__} needs {lacking}")
         components = np.ascontiguousarray(score.components, dtype=np.float64)
         if not len(components):
             components = np.zeros((1, components.shape[1]))
@@ -522,15 +526,8 @@ class Streaming:
             If the segmenter needs the whole sequence, for example for its features or penalty, or
             if ``max_delay`` is less than twice ``min_size``.
         """
-        check_is_fitted(self)
         return SegmenterStream(self, max_delay).start()
 
     def stream_score(self) -> SegmentScore:
-        """Return the score that a stream follows.
-
-        Raises
-        ------
-        ValueError
-            If the score has no penalty, or if a sample depends on the whole sequence.
-        """
-        return self.present_score.for_stream(type(self).__name__)
+        """Return the score that a stream follows."""
+        return self.present_score

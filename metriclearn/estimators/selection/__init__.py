@@ -1,8 +1,1 @@
 """Choosing one of many models, or combining them by a consensus."""
-
-import pkgutil
-
-import lazy_loader
-
-_FILES = [file.name for file in pkgutil.iter_modules(__path__)]
-__getattr__, __dir__, _ = lazy_loader.attach(__name__, _FILES)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from metriclearn.estimators.scores.agreement import Scored
 from metriclearn.estimators.scores.stream import SegmenterStream, StreamedSegments
 from metriclearn.oracles.change_points.segment_values import NO_RULES
 from metriclearn.oracles.expected_loss import advance, overlap_table
@@ -98,8 +99,7 @@ class AgreementStream(SegmenterStream):
                 "longer, or lower min_size."
             )
         half = None if self.max_delay is None else self.max_delay // 2
-        features = self.segmenter.n_features_in_
-        members = agreement.members(features)
+        members = [Scored(one, self.segmenter.n_features_in_) for one in agreement.scores]
         self.streams_ = [SegmenterStream(one, half).start() for one in members]
         self.largest_ = max(stream.largest_ for stream in self.streams_)
         self.n_samples_, self.exact_, self.finished_ = 0, True, False

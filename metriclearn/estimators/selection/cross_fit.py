@@ -109,11 +109,6 @@ class CrossFit:
             table.append([score if view is None else score.behind(view) for score, view in pairs])
         return table
 
-    @property
-    def n_fits(self) -> int:
-        """The number of models of each member."""
-        return len(self.models[0])
-
     def with_rules(self, rules: Rules) -> Self:
         """Return the table with further candidates: each member with each of its rules.
 
@@ -129,20 +124,12 @@ class CrossFit:
             for i in places.tolist():
                 X, seen = self.given.data.arrays[i], {}
                 for m in {one.member for one in more}:
-                    seen.update(self._seen(m, k, i))
+                    seen.update(self.views[m].seen(k, i))
                 found = answers_of(scores, fits, X, classes=self.given.classes, seen=seen)
                 for answer, one in zip(answers, found):
                     answer[i] = one
         candidates, known = (*self.candidates, *more), (*self.answers, *answers)
         return replace(self, candidates=candidates, answers=known)
-
-    def _seen(self, m: int, k: int, i: int) -> dict[Any, NDArray]:
-        """Return the rows of recording i that the view of a member gives, if they are known."""
-        views = self.views[m]
-        if views.view is None:
-            return {}
-        rows = views.known_rows(k, i)
-        return {} if rows is None else {views.fitted(k): rows}
 
     def _penalized(self, m: int, rule: Rule) -> list[Any]:
         """Return the scores of a member on all parts, with the penalties of a rule.
@@ -196,7 +183,7 @@ class CrossFit:
             labels = [self.given.labels[i] for i in some]
             truths = read_labelings(who, labels, data, segments=True, partial=True)
             parts.append((data.arrays, truths))
-            seen.append([self._seen(m, k, i) for i in some.tolist()])
+            seen.append([self.views[m].seen(k, i) for i in some.tolist()])
         return labeled_forms(who, scores, parts, seen)
 
     def has_choice(self, m: int) -> bool:
@@ -271,9 +258,9 @@ class CrossFit:
     ) -> tuple[Agreement, NDArray[np.float64], dict[int, Partition]]:
         """Weigh the candidates.
 
-        For a recording that was left out, the weights come from the recordings of other parts, if
-        there are any. Returns the agreement of all models, the weights of candidates, and the
-        compromises for the recordings left out.
+        For a recording that was left out, the weights come from the recordings of other parts.
+        Returns the agreement of all models, the weights of candidates, and the compromises for the
+        recordings left out.
         """
 
         def weights(places: NDArray) -> tuple[NDArray, NDArray]:
@@ -282,8 +269,7 @@ class CrossFit:
 
         best = {}
         for here in self.parts.left_out:
-            others = np.setdiff1d(self.places, here)
-            shares, names = weights(others if len(others) else here)
+            shares, names = weights(np.setdiff1d(self.places, here))
             kept = _kept(shares, names)
             for i in here.tolist():
                 found = [self.answers[c][i] for c in kept]
@@ -300,7 +286,8 @@ class CrossFit:
         shift: float = 0.0,
     ) -> Agreement:
         """Return the agreement of the scores of all parts, with weights of the candidates."""
-        n, names = self.n_fits, weights if name_weights is None else name_weights
+        n = len(self.models[0])  # models of each member
+        names = weights if name_weights is None else name_weights
         kept = _kept(weights, names)
         some = [self.candidates[c] for c in kept]
         return Agreement(

@@ -14,8 +14,10 @@ from sklearn.preprocessing import StandardScaler
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
-from metriclearn.estimators.selection.parts import Member, reads_rows_alone
-from metriclearn.running.parameters import Of, OneOf, Whole, needs
+from metriclearn.estimators.reading.given import Given
+from metriclearn.estimators.reading.labels import refuse_regions
+from metriclearn.estimators.selection.parts import Member, Parts, reads_rows_alone
+from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.chain import Chain
@@ -23,8 +25,9 @@ from metriclearn.views.convolutions import Convolutions
 from metriclearn.views.details import Details
 from metriclearn.views.eigenmaps import Eigenmaps
 from metriclearn.views.own_scale import OwnScale
+from metriclearn.views.plain import leaves_out
 from metriclearn.views.posteriors import ExpectedBoundaries, Posteriors
-from metriclearn.views.windows import Windows
+from metriclearn.views.windows import Windows, typical_length
 
 # What members are fitted with, from simple ones on. A fit with a time limit begins with those whose
 # gain, about their weight in the answer for HAPT, is large for their cost. A family stays if the
@@ -141,7 +144,29 @@ def default_members(
     }
 
 
-def listed_members(members: Any) -> list[Member]:
+def members_for(segmenter: Any, given: Given, parts: Parts) -> list[Member]:
+    """Return the members of a Segmenter. Raises an error for one that cannot stand behind its view.
+
+    Without recordings left out, members cannot be compared. The only member is then one whitened
+    learner by default, or with ``combine="best"`` the first given learner.
+    """
+    who, behind = type(segmenter).__name__, leaves_out(segmenter.view_)
+    if segmenter.members is not None:
+        found = _listed(segmenter.members)
+        if behind:
+            _refuse_neighbors(who, found)
+        return found[:1] if segmenter.combine == "best" and not parts.left_out else found
+    if not parts.left_out:
+        refuse_regions(who, given.truths)
+        return [Member("whitened", WhitenedMetricLearner(retune=True))]
+    window = None
+    if segmenter.for_streams:
+        window = max(2, int(8 * typical_length(segmenter, given.truths)))
+    made = default_members(given.classes, given.data.arrays[0].shape[1], behind, window)
+    return [member for family in made.values() for member in family]
+
+
+def _listed(members: Any) -> list[Member]:
     """List the members of a mapping of families to lists of learners, or a single learner."""
     families = members if isinstance(members, Mapping) else {"learner": [members]}
     return [
@@ -151,7 +176,7 @@ def listed_members(members: Any) -> list[Member]:
     ]
 
 
-def refuse_neighbors(who: str, members: Sequence[Member]) -> None:
+def _refuse_neighbors(who: str, members: Sequence[Member]) -> None:
     """Raise a ValueError if a member would read rows across those that a view leaves out."""
     for _, learner, view, *_ in members:
         if view is not None or not reads_rows_alone(learner):
@@ -162,7 +187,7 @@ def refuse_neighbors(who: str, members: Sequence[Member]) -> None:
             )
 
 
-def is_segmenter(model: Any) -> bool:
+def _is_segmenter(model: Any) -> bool:
     """Tell whether an object has the methods of a segmenter."""
     methods = ("fit", "segmented", "read_data")
     return not isinstance(model, type) and all(callable(getattr(model, m, None)) for m in methods)
@@ -175,3 +200,14 @@ def lists_families(given: Any, accepts: Callable[[Any], bool]) -> bool:
         isinstance(one, (list, tuple)) and len(one) > 0 and all(map(accepts, one))
         for one in families
     )
+
+
+MEMBERS = Needs(
+    "members as a segmenter, a mapping of families to lists of segmenters (of an ONNX file the "
+    "learner that wrote it), or None",
+    lambda given: (
+        given is None
+        or _is_segmenter(given)
+        or lists_families(given, lambda one: isinstance(one, Member) or _is_segmenter(one))
+    ),
+)

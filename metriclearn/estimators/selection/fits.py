@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.reading.given import Given
-from metriclearn.estimators.selection.choice import Choice, refinements
 from metriclearn.estimators.selection.cross_fit import CrossFit, is_better
 from metriclearn.estimators.selection.parts import (
     FitData,
@@ -31,14 +31,67 @@ from metriclearn.estimators.selection.parts import (
     reads_rows_alone,
 )
 from metriclearn.estimators.selection.rules import Rules
+from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
 from metriclearn.running.executors import one_blas_thread
 from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
+from metriclearn.views.boundary import BoundaryFeatures
 from metriclearn.views.plain import FittedViews
+from metriclearn.views.sequence import SequenceFeatures
 from metriclearn.views.windows import typical_length
 
 _ENOUGH = 8000  # labeled rows that determine a metric: thinned recordings keep so many, or more
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The candidates that were compared on recordings left out, and the chosen candidate.
+
+    Attributes
+    ----------
+    names : list of str
+        One name per candidate: the family, the settings in which its members differ, and the rule
+        for the penalty.
+    losses : array (candidates, groups)
+        Mean ‖M − N‖²_F over the recordings of a group, after learning from other groups. For
+        partial labels it is T times the loss on the labeled parts.
+    chosen : int
+        Index of the chosen candidate.
+    late : list of str
+        Families of members for which there was not enough time.
+    """
+
+    names: list[str]
+    losses: NDArray[np.float64]
+    chosen: int
+    late: list[str]
+
+    def __str__(self) -> str:
+        means = self.losses.mean(axis=1)
+        lines = [
+            f"{'→' if i == self.chosen else ' '} {means[i]:9.4g}  {self.names[i]}"
+            for i in np.argsort(means, kind="stable")
+        ]
+        return "\n".join(["     loss  candidate, on groups left out", *lines])
+
+
+def refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings to try: for each description, the parameters and their values."""
+    changes: dict[str, dict[str, Any]] = {}
+    given = learner.get_params(deep=False)
+    if isinstance(truths[0], Partition) and "min_size" in given:
+        shortest = min(int(truth.sizes.min()) for truth in truths)
+        if shortest > 3:
+            changes[f"min_size {shortest // 2}"] = {"min_size": shortest // 2}
+    if given.get("penalty") == "learned" and given.get("view") is None and "emissions" not in given:
+        sizes = np.concatenate([getattr(truth, "sizes", [truth.n_samples]) for truth in truths])
+        typical = max(4, int(np.median(sizes)))
+        boundary = BoundaryFeatures((max(1, typical // 4), typical))
+        penalties = {"recording": (SequenceFeatures(),), "boundary": (boundary,)}
+        for words, features in penalties.items():
+            changes[f"penalties of the {words}"] = {"penalty": FeaturePenalty(features)}
+    return changes
 
 
 class Tables(NamedTuple):
@@ -90,11 +143,7 @@ class Fits:
         return share_done(self.who, total, disable=hidden)
 
     def run(
-        self,
-        members: Sequence[Member],
-        views: Any,
-        bar: Any,
-        first: bool = True,
+        self, members: Sequence[Member], views: Any, bar: Any, first: bool = True
     ) -> tuple[list[Member], list[list[Any]], tuple[float, ...], dict[str, Exception]]:
         """Fit members with the same view to every one of ``views.parts``.
 

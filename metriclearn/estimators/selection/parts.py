@@ -221,12 +221,7 @@ class PartViews:
         with self._locks[k]:
             if k not in self._left_out:
                 arrays = [self.arrays[i] for i in self.parts.left_out[k]]
-                seen = (
-                    arrays
-                    if self.view is None
-                    else self.fitted(k).transform(arrays, **self._sharing)
-                )
-                self._left_out[k] = seen
+                self._left_out[k] = self.fitted(k).transform(arrays, **self._sharing)
             return self._left_out[k]
 
     def training(self, k: int) -> list[NDArray]:
@@ -271,17 +266,20 @@ class PartViews:
             [rows[j][at] for j, at in zip(owners, kept)], labels, groups[owners], weights
         )
 
-    def known_rows(self, k: int, i: int) -> NDArray | None:
-        """Return the rows of a recording for models of part k, or None if they are not stored.
+    def seen(self, k: int, i: int) -> dict[Any, NDArray]:
+        """Return the rows of a recording for models of part k, by the fitted view, if stored.
 
         If a view is fitted to labels, its training rows are held-out rows.
         """
+        if self.view is None:
+            return {}
         j = k
         if k == len(self.parts.left_out) or i not in self.parts.left_out[k]:
             if not says(self.view, "held_out"):
-                return None
+                return {}
             j = next(j for j, some in enumerate(self.parts.left_out) if i in some)
-        return self.left_out(j)[self.parts.left_out[j].tolist().index(i)]
+        place = self.parts.left_out[j].tolist().index(i)
+        return {self.fitted(k): self.left_out(j)[place]}
 
     def without_data(self) -> PartViews:
         """Return the fitted views alone, without rows of the caller's recordings."""

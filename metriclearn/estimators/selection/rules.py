@@ -11,14 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from metriclearn.estimators.reading.given import (
-    Given,
-    is_free,
-    labeled_changes,
-    needing_a_change,
-)
+from metriclearn.estimators.reading.given import Given, is_free, labeled_changes, needing_a_change
 from metriclearn.estimators.scores.segment_score import penalty_units
-from metriclearn.estimators.selection.parts import labeled_spans
+from metriclearn.estimators.selection.parts import Parts, labeled_spans
 from metriclearn.oracles.penalty_search import PenaltySearch, matched_penalty
 from metriclearn.problem.partial_labels import fewest_changes, labeled_part
 
@@ -202,7 +197,7 @@ class Penalties:
 Rules = Callable[[Any, int], Sequence[Rule]]
 
 
-def how_far(given: Given) -> tuple[float, ...]:
+def _how_far(given: Given) -> tuple[float, ...]:
     """Return how far penalties go from the tuned ones to those by the labeled rate.
 
     They stay where all used recordings are labeled as a whole, or labels tell no rate. They go all
@@ -215,49 +210,53 @@ def how_far(given: Given) -> tuple[float, ...]:
     return (1.0,) if all(map(is_free, known)) else _TOWARDS
 
 
-def consensus_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules:
+def rules_for(given: Given, parts: Parts, combine: str, for_streams: bool) -> Rules:
+    """Return the rules of a Segmenter, whose streams allow only the unit of the data."""
+    compared = _of_choice if combine == "best" else _of_consensus
+    units = (None,) if for_streams else (None, "variance")
+    return partial(compared if parts.left_out else _alone, units, _how_far(given))
+
+
+def _of_consensus(
+    units: Sequence[str | None], towards: Sequence[float], table: Any, m: int
+) -> Sequence[Rule]:
     """Return the rules of a consensus: half, once and twice the penalty tuned on parts left out.
 
     With partial labels, they are the tuned penalty, the one by the labeled rate, if there is one,
     and their geometric mean; only the second if labels allow a boundary everywhere. Penalties are
     tuned in each unit that the score allows. Penalties of positions have the rules of a choice.
     """
-    own = choice_rules(units, towards)
-
-    def rules(table: Any, m: int) -> Sequence[Rule]:
-        if not table.has_choice(m) or table.scores[m][0].boundaries is not None:
-            return own(table, m)
-        found, allowed = [], _units(table, m, units)
-        penalties = table.penalties(m, allowed)
-        for unit in allowed:
-            if not penalties.tuned[unit]:
-                found.append(Rule(LEFT_OUT, unit))
-            elif any(towards) and penalties.matched[unit] != penalties.tuned[unit]:
-                found += [Rule(LEFT_OUT, unit, towards=part) for part in towards]
-            else:
-                found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
-        return found
-
-    return rules
+    if not table.has_choice(m) or table.scores[m][0].boundaries is not None:
+        return _of_choice(units, towards, table, m)
+    found, allowed = [], _units(table, m, units)
+    penalties = table.penalties(m, allowed)
+    for unit in allowed:
+        if not penalties.tuned[unit]:
+            found.append(Rule(LEFT_OUT, unit))
+        elif any(towards) and penalties.matched[unit] != penalties.tuned[unit]:
+            found += [Rule(LEFT_OUT, unit, towards=part) for part in towards]
+        else:
+            found += [Rule(LEFT_OUT, unit, multiple) for multiple in MULTIPLES]
+    return found
 
 
-def rules_alone(towards: Sequence[float]) -> Rules:
+def _alone(
+    units: Sequence[str | None], towards: Sequence[float], table: Any, m: int
+) -> Sequence[Rule]:
     """Return the rules of models that are fitted to all recordings alone: the penalty as learned.
 
     With partial labels it is the one by the labeled rate: a penalty that is learned from so few
     boundaries divides everything. If none was learned, it is tuned on the same recordings.
     """
-
-    def rules(table: Any, m: int) -> list[Rule]:
-        score, far = table.scores[m][-1], max(towards)
-        if not score.has_choice or not (far or score.penalty is None):
-            return [Rule()]
-        return [Rule(TRAINING, towards=far)]
-
-    return rules
+    score, far = table.scores[m][-1], max(towards)
+    if not score.has_choice or not (far or score.penalty is None):
+        return [Rule()]
+    return [Rule(TRAINING, towards=far)]
 
 
-def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules:
+def _of_choice(
+    units: Sequence[str | None], towards: Sequence[float], table: Any, m: int
+) -> Sequence[Rule]:
     """Return the rules of a choice: a penalty tuned on training recordings, or as learned.
 
     A penalty that was learned from every few rows is too small for all rows. With partial labels,
@@ -268,21 +267,16 @@ def choice_rules(units: Sequence[str | None], towards: Sequence[float]) -> Rules
     be positive. They do not go halfway: with a λ that no training recording has determined, every
     row of a quiet recording may be a segment.
     """
-    part = towards[len(towards) // 2]
-
-    def rules(table: Any, m: int) -> Sequence[Rule]:
-        if not table.has_choice(m):
-            return [Rule()]
-        score = table.scores[m][0]
-        learned = []
-        if table.members[m].every == 1 and part < 1.0:
-            # A penalty that was left open is tuned as the member would have tuned it.
-            learned = [Rule()] if score.penalty is not None else [Rule(TRAINING)] * (part > 0.0)
-        way = part if score.boundaries is None or part == 1.0 else 0.0
-        *first, last = (Rule(TRAINING, one, towards=way) for one in _units(table, m, units)[::-1])
-        return [*first, *learned, last]
-
-    return rules
+    if not table.has_choice(m):
+        return [Rule()]
+    score, part = table.scores[m][0], towards[len(towards) // 2]
+    learned = []
+    if table.members[m].every == 1 and part < 1.0:
+        # A penalty that was left open is tuned as the member would have tuned it.
+        learned = [Rule()] if score.penalty is not None else [Rule(TRAINING)] * (part > 0.0)
+    way = part if score.boundaries is None or part == 1.0 else 0.0
+    *first, last = (Rule(TRAINING, one, towards=way) for one in _units(table, m, units)[::-1])
+    return [*first, *learned, last]
 
 
 def _units(table: Any, m: int, units: Sequence[str | None]) -> list[str | None]:

@@ -84,8 +84,8 @@ def shares_of_families(table: CrossFit, weights: NDArray) -> list[Share]:
         rows = [c for c, name in enumerate(table.families) if name == family]
         members = {table.candidates[c].member for c in rows}
         cost = sum(table.seconds[m] for m in members)
-        weight = float(weights[rows].sum()) if len(weights) == len(losses) else 0.0
-        found.append(Share(family, float(losses[rows].min()), weight, cost))
+        least, weight = float(losses[rows].min()), float(weights[rows].sum())
+        found.append(Share(family, least, weight, cost))
     return sorted(found, key=lambda one: (-one.weight, one.loss))
 
 
@@ -122,11 +122,10 @@ def validation_of(
         rows, owners = [], []
         for i, N in sorted(found.items()):
             for start, ends in truths[i].pieces.stretches:
-                stop, cuts = int(ends[-1]), N.change_points
-                inside = cuts[(start < cuts) & (cuts < stop)]
-                answers[len(known)] = Partition.from_change_points(np.append(inside, stop) - start)
-                known.append(Partition.from_change_points(ends - start))
-                rows.append(arrays[i][start:stop])
+                stretch = slice(start, int(ends[-1]))
+                answers[len(known)] = Partition.from_runs(N.labels[stretch])
+                known.append(Partition(ends=ends - start))
+                rows.append(arrays[i][stretch])
                 owners.append(i)
         folds = [np.flatnonzero(np.isin(owners, some)) for some in parts.left_out]
         found, truths, arrays = answers, known, rows
