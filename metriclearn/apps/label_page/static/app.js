@@ -113,21 +113,14 @@ async function asked(...given) {
   return content;
 }
 
-function undo() {
-  const step = state.done.pop();
-  if (!step) return;
-  state.undone.push(step);
-  replay(step.before);
-}
+const undo = () => replay(state.done, state.undone, "before");
+const redo = () => replay(state.undone, state.done, "after");
 
-function redo() {
-  const step = state.undone.pop();
+function replay(steps, others, side) {
+  const step = steps.pop();
   if (!step) return;
-  state.done.push(step);
-  replay(step.after);
-}
-
-function replay({ annotations, labels }) {
+  others.push(step);
+  const { annotations, labels } = step[side];
   const [name] = Object.keys(annotations);
   if (name && !(state.current.name in annotations)) open(name);
   const before = known();
