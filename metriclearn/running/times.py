@@ -224,19 +224,15 @@ class _Place(NamedTuple):
         if rises.all():
             return
         row = int(np.argmin(rises)) + 1
-        if steps[row - 1] == 0:
-            number = row + self.first_row
-            raise ValueError(
-                f"{self.who} needs times that increase{self.column}, but rows {number - 1} and "
-                f"{number} both have {values[row]}; {self.remedy}."
-            )
-        before = f"after {values[row - 1]}"
-        remedy = "sort the rows by time"
-        if local and -3600 <= steps[row - 1] < -1700:
+        number, step = row + self.first_row, steps[row - 1]
+        found, remedy = f"rows {number - 1} and {number} both have {values[row]}", self.remedy
+        if step < 0:
+            found = f"row {number} has {values[row]} after {values[row - 1]}"
+            remedy = "sort the rows by time"
+        if local and -3600 <= step < -1700:
             remedy = "if clocks were put back there, write times with their zones, else " + remedy
         raise ValueError(
-            f"{self.who} needs times that increase{self.column}, but row {row + self.first_row} "
-            f"has {values[row]} {before}; {remedy}."
+            f"{self.who} needs times that increase{self.column}, but {found}; {remedy}."
         )
 
 
