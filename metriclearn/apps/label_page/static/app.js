@@ -36,7 +36,7 @@ const KEYS = [
 ];
 
 const state = {
-  recordings: [], annotations: {}, labels: [], revision: 0, bins: 256,
+  recordings: [], annotations: {}, labels: [], revision: 0,
   current: null, cursor: 0, selection: null, chosen: null, asked: -1,
   learned: { recordings: {}, suggestions: [], curve: [], serial: 0 },
   done: [], undone: [], silence: "", channels: {}, dragged: null, annotator: "", tiers: {},
@@ -688,12 +688,9 @@ function button(text, pressed, onclick, needs = "") {
 
 async function begin() {
   const content = await asked("api/project");
-  const { id, revision, labels, annotations, tier, tiers, most_labels } = content;
-  Object.assign(state, { id, revision, labels, annotations, tier, tiers, most_labels });
+  Object.assign(state, content, { recordings: content.recordings.map((one) => ({ ...one, bins: content.bins })) });
   recall();
   await saver.restore(content);
-  Object.assign(state, { formats: content.formats, bins: content.bins });
-  state.recordings = content.recordings.map((one) => ({ ...one, bins: content.bins }));
   document.title = `${content.folder} · label`;
   find("folder").textContent = content.folder;
   showTiers();
@@ -735,7 +732,7 @@ async function begin() {
       announce();
       timeline.draw();
     },
-  }, Object.keys(tiers).filter((name) => name !== tier).map((name) => name || "first tier"));
+  }, Object.keys(state.tiers).filter((name) => name !== state.tier).map((name) => name || "first tier"));
   find("marks").append(
     button("Accept", "A", accept), button("No change", "N", () => say("no change")),
     button("One change", "O", () => say("one change")), button("Fill", "F", fill), button("Remove labels", "U", () => say(null)),
