@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from metriclearn.encoders.augmentations import Recording
+from metriclearn.encoders.frozen import torch_module
 from metriclearn.encoders.hinge import NamedProducts
 from metriclearn.encoders.networks import Standardization, WindowEncoder, rows_seen
 from metriclearn.encoders.training import Training, encoded, packed, seeded
@@ -318,10 +319,7 @@ class Encoder(PlainView):
         first = Standardization(self.n_features_in_)
         given = isinstance(self.network, nn.Module)
         encoder = copy.deepcopy(self.network) if given else self.network(self.n_features_in_)
-        if not isinstance(encoder, nn.Module):
-            raise ValueError(
-                f"Encoder needs a network that is or makes an nn.Module, got {shown(self.network)}."
-            )
+        encoder = torch_module("Encoder", encoder, self.network)
         network = nn.Sequential(OrderedDict(standardization=first, encoder=encoder))
         return first, network.to(self.device, torch.float32)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -18,12 +18,19 @@ from metriclearn.running.parameters import Each, Needs, OneOf, Whole, needs
 from metriclearn.running.values import real_array, shown
 from metriclearn.views.plain import StatelessTransformer
 
-_COUNT = Whole(1, 2**31)
-_Count = Annotated[int, _COUNT]
+COUNT = Whole(1, 2**31)
+Count = Annotated[int, COUNT]
 _Module = Annotated[
     nn.Module | Callable[[], nn.Module],
     Needs("{a} {name}, a torch module or a function that makes one", callable),
 ]
+
+
+def torch_module(who: str, made: Any, given: Any) -> nn.Module:
+    """Return what the given parameter is or makes, if it is a torch module."""
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"{who} needs a torch module, got {shown(made)} from {shown(given)}.")
+    return made
 
 
 class FrozenEncoder(nn.Module):
@@ -67,24 +74,20 @@ class FrozenEncoder(nn.Module):
     @needs
     def __init__(
         self,
-        n_features: _Count,
+        n_features: Count,
         module: _Module,
         shape: Annotated[
-            Sequence[int] | None, OneOf(None, Each(_COUNT, "a {name} of positive whole numbers"))
+            Sequence[int] | None, OneOf(None, Each(COUNT, "a {name} of positive whole numbers"))
         ] = None,
         head: Annotated[
             Callable[[int], nn.Module] | None,
             Needs("head=None or a function of n_features", lambda h: h is None or callable(h)),
         ] = None,
-        batch_size: _Count = 256,
+        batch_size: Count = 256,
     ) -> None:
         super().__init__()
         made = module if isinstance(module, nn.Module) else module()
-        if not isinstance(made, nn.Module):
-            raise ValueError(
-                f"FrozenEncoder needs a torch module, got {shown(made)} from {shown(module)}."
-            )
-        self.module = made.requires_grad_(False).eval()
+        self.module = torch_module("FrozenEncoder", made, module).requires_grad_(False).eval()
         self.shape = (n_features,) if shape is None else tuple(shape)
         if prod(self.shape) != n_features:
             raise ValueError(
@@ -157,8 +160,8 @@ class FrozenFeatures(StatelessTransformer):
     """
 
     module: _Module
-    shape: Annotated[Sequence[int], Each(_COUNT, "a {name} of positive whole numbers")]
-    batch_size: _Count = 64
+    shape: Annotated[Sequence[int], Each(COUNT, "a {name} of positive whole numbers")]
+    batch_size: Count = 64
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute features (n, P) of windows ``(n, *shape)``.

@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metriclearn.encoders.frozen import FrozenEncoder
+from metriclearn.encoders.frozen import COUNT, Count, FrozenEncoder, torch_module
 from metriclearn.running.parameters import Needs, OneOf, Real, Whole, needs
-from metriclearn.running.values import shown
 
-_COUNT = Whole(1, 2**31)
-_Count = Annotated[int, _COUNT]
 _Extra = Annotated[int, Whole(0, 2**31)]
 _Share = Annotated[float, Real(0, 1)]
 _Maker = Annotated[
@@ -62,7 +59,7 @@ class Standardization(nn.Module):
     scale: Tensor
 
     @needs
-    def __init__(self, n_features: _Count) -> None:
+    def __init__(self, n_features: Count) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(n_features))
@@ -139,7 +136,7 @@ class TemporalBlock(nn.Module):
 
     @needs
     def __init__(
-        self, width: _Count, kernel_size: _Count, dilation: _Count, dropout: _Share, causal: bool
+        self, width: Count, kernel_size: Count, dilation: Count, dropout: _Share, causal: bool
     ) -> None:
         super().__init__()
         reach = (kernel_size - 1) * dilation
@@ -206,13 +203,13 @@ class TemporalConvolution(nn.Module):
     @needs
     def __init__(
         self,
-        n_features: _Count,
-        n_channels: Annotated[int | None, OneOf(None, _COUNT)] = None,
+        n_features: Count,
+        n_channels: Annotated[int | None, OneOf(None, COUNT)] = None,
         n_given: _Extra = 0,
-        n_outputs: _Count = 24,
-        width: _Count = 32,
-        n_blocks: _Count = 3,
-        kernel_size: _Count = 5,
+        n_outputs: Count = 24,
+        width: Count = 32,
+        n_blocks: Count = 3,
+        kernel_size: Count = 5,
         dropout: _Share = 0.1,
         causal: bool = False,
     ) -> None:
@@ -281,9 +278,9 @@ class WindowEncoder(nn.Module):
     @needs
     def __init__(
         self,
-        n_features: _Count,
-        n_outputs: _Count = 16,
-        width: _Count = 64,
+        n_features: Count,
+        n_outputs: Count = 16,
+        width: Count = 64,
         context: _Extra = 2,
         dropout: _Share = 0.1,
     ) -> None:
@@ -337,7 +334,7 @@ class Normalized(nn.Module):
     """
 
     @needs
-    def __init__(self, n_features: _Count, encoder: _Maker) -> None:
+    def __init__(self, n_features: Count, encoder: _Maker) -> None:
         super().__init__()
         self.encoder = encoder(n_features)
         self.log_scale = nn.Parameter(torch.tensor(0.5).log())
@@ -387,14 +384,9 @@ class Ensemble(nn.Module):
     """
 
     @needs
-    def __init__(self, n_features: _Count, encoder: _Maker, n_encoders: _Count = 5) -> None:
+    def __init__(self, n_features: Count, encoder: _Maker, n_encoders: Count = 5) -> None:
         super().__init__()
-        made = [encoder(n_features) for _ in range(n_encoders)]
-        if not all(isinstance(one, nn.Module) for one in made):
-            raise ValueError(
-                f"Ensemble needs an encoder that makes torch modules, got {shown(made[0])} from "
-                f"{shown(encoder)}."
-            )
+        made = (torch_module("Ensemble", encoder(n_features), encoder) for _ in range(n_encoders))
         self.encoders = nn.ModuleList(made)
 
     def forward(self, X: Tensor) -> Tensor:

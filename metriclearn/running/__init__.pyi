@@ -30,6 +30,7 @@ from .command_line import sentence as sentence
 from .extras import install as install
 from .extras import optional as optional
 from .notes import note as note
+from .parameters import Each as Each
 from .parameters import Of as Of
 from .parameters import OneOf as OneOf
 from .parameters import Positive as Positive

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise, repeat
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # number of sums that one task of the tree, or the client, adds up
-# Number of modules -> the libraries with threads that were loaded with them. It has one entry.
-_LIBRARIES: dict[int, ThreadpoolController] = {}
 # The limits of all blocks that restrict BLAS now, and the number of these blocks.
 _LOCK, _LIMITS, _BLOCKS = Lock(), ExitStack(), 0
 _MANY_FEATURES = 500  # BLAS needs more threads
@@ -125,12 +123,13 @@ def _limited() -> AbstractContextManager[Any]:
     The search for loaded libraries takes milliseconds, as long as a small fit. So it is repeated
     only after modules were imported, because libraries are loaded together with modules.
     """
-    libraries = _LIBRARIES.get(len(sys.modules))
-    if libraries is None:
-        libraries = ThreadpoolController()
-        _LIBRARIES.clear()
-        _LIBRARIES[len(sys.modules)] = libraries
-    return libraries.limit(limits=1, user_api="blas")
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Find the libraries with threads that were loaded with so many modules."""
+    return ThreadpoolController()
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:

@@ -311,18 +311,22 @@ def _module_class(path: str, who: str) -> type:
     return cls
 
 
+def _kind(cls: Any) -> str | None:
+    """Return how objects of a class are stored, or None if they cannot be stored."""
+    if not isinstance(cls, type):
+        return None
+    if issubclass(cls, BaseEstimator):
+        return "object"
+    is_record = is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    return "record" if is_record else None
+
+
 def _is_public(cls: type) -> bool:
     """Return whether a class is a pipeline, or metriclearn's own estimator or record."""
-    if cls in _COMPOSED:
-        return True
-    home = import_module(cls.__module__) if cls.__module__.startswith("metriclearn.") else None
-    known = issubclass(cls, BaseEstimator) or _is_record(cls)
-    return known and getattr(home, cls.__qualname__, None) is cls
-
-
-def _is_record(cls: type) -> bool:
-    """Return whether a class is a dataclass or a tuple with names."""
-    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    if not cls.__module__.startswith("metriclearn."):
+        return cls in _COMPOSED
+    found = getattr(import_module(cls.__module__), cls.__qualname__, None)
+    return _kind(cls) is not None and found is cls
 
 
 def _class_at(path: str, kind: str) -> type:
@@ -343,9 +347,7 @@ def _class_at(path: str, kind: str) -> type:
             f"metriclearn.load needs the package {error.name} for {name}; install it."
         ) from error
     cls: Any = getattr(module, name, None)
-    known = isinstance(cls, type)
-    estimator = known and issubclass(cls, BaseEstimator)
-    if not (estimator if kind == "object" else known and _is_record(cls) and not estimator):
+    if _kind(cls) != kind:
         raise _UnknownClass(path)
     return cls
 

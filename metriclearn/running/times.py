@@ -224,19 +224,15 @@ class _Place(NamedTuple):
         if rises.all():
             return
         row = int(np.argmin(rises)) + 1
-        if steps[row - 1] == 0:
-            number = row + self.first_row
-            raise ValueError(
-                f"{self.who} needs times that increase{self.column}, but rows {number - 1} and "
-                f"{number} both have {values[row]}; {self.remedy}."
-            )
-        before = f"after {values[row - 1]}"
-        remedy = "sort the rows by time"
-        if local and -3600 <= steps[row - 1] < -1700:
+        number, step = row + self.first_row, steps[row - 1]
+        found, remedy = f"rows {number - 1} and {number} both have {values[row]}", self.remedy
+        if step < 0:
+            found = f"row {number} has {values[row]} after {values[row - 1]}"
+            remedy = "sort the rows by time"
+        if local and -3600 <= step < -1700:
             remedy = "if clocks were put back there, write times with their zones, else " + remedy
         raise ValueError(
-            f"{self.who} needs times that increase{self.column}, but row {row + self.first_row} "
-            f"has {values[row]} {before}; {remedy}."
+            f"{self.who} needs times that increase{self.column}, but {found}; {remedy}."
         )
 
 
@@ -348,42 +344,60 @@ def _read_texts(place: _Place, texts: list[str], forms: list[Form], dated: bool)
         needed = "numbers, time stamps, clock times or durations"
         raise place.unreadable(0, texts[0], needed)
     columns = [(form, [form.read(text) for text in texts]) for form in forms]
-    whole = [(form, values) for form, values in columns if None not in values]
-    if not whole:
+    read = [_Reading.of(form, values) for form, values in columns if None not in values]
+    if not read:
         form, values = max(columns, key=lambda pair: sum(v is not None for v in pair[1]))
         raise place.unreadable(values.index(None), texts[values.index(None)], form.title)
-    read = [(form, *_since_first(form, values)) for form, values in whole]
     # Days before months, if they are read as years, have longer steps, which are more even.
-    usual = [np.ptp(one[1]) for one in read if not one[0].is_rare]
-    read = [one for one in read if not one[0].is_rare or np.ptp(one[1]) < min([*usual, np.inf])]
-    rising = [one for one in read if place.rises(one[1]).all()]
+    usual = min([np.ptp(one.seconds) for one in read if not one.form.is_rare], default=np.inf)
+    read = [one for one in read if not one.form.is_rare or np.ptp(one.seconds) < usual]
+    rising = [one for one in read if place.rises(one.seconds).all()]
     if not rising:
-        place.increasing(read[0][1], texts, read[0][0].is_stamp)
-    ranked = [(_unevenness(passed), form, passed, first) for form, passed, first in rising]
-    ranked.sort(key=lambda one: 2 * one[0] + 1e-6 if one[1].is_rare else one[0])
-    (uneven, form, seconds, origin), *others = ranked
-    for other in others:
-        equal = np.allclose(other[2], seconds, atol=1e-9) and (not dated or other[3] == origin)
-        if equal or other[1].is_rare:
+        place.increasing(read[0].seconds, texts, read[0].form.is_stamp)
+    ranked = [(_unevenness(one.seconds), one) for one in rising]
+    ranked.sort(key=lambda pair: 2 * pair[0] + 1e-6 if pair[1].form.is_rare else pair[0])
+    (least, best), *others = ranked
+    for uneven, other in others:
+        if other.form.is_rare or (other.agrees(best) and (not dated or other.first == best.first)):
             continue
-        if other[0] <= 2 * uneven + 1e-6:
+        if uneven <= 2 * least + 1e-6:
             rest = " or 12:30:00" if dated else " or 12:30:00, or pass the rate"
-            raise place.ambiguous(texts[0], form, other[1], rest)
-        place.note_chosen(texts[-1], form, other[1])
+            raise place.ambiguous(texts[0], best.form, other.form, rest)
+        place.note_chosen(texts[-1], best.form, other.form)
         break
-    return Times(seconds, form, origin, place.who)
+    return Times(best.seconds, best.form, best.first, place.who)
 
 
-def _since_first(form: Form, values: list[Any]) -> tuple[NDArray[np.float64], float]:
-    """Return the seconds since the first value, and this value."""
-    if form.turn:
-        unrolled = [values[0]]
+class _Reading(NamedTuple):
+    """What a form reads: the first and the last time in its units, and seconds since the first."""
+
+    form: Form
+    first: float
+    last: float
+    seconds: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, form: Form, values: list[Any]) -> _Reading:
+        """Read times in units of the form."""
+        unrolled = values[:1]
         for value in values[1:]:
             unrolled.append(form.after(unrolled[-1], value))
-        values = unrolled
-    first = values[0]
-    passed = np.array([value - first for value in values], dtype=np.float64)
-    return passed / form.per_second, first
+        passed = np.array([value - values[0] for value in unrolled], dtype=np.float64)
+        return cls(form, values[0], unrolled[-1], passed / form.per_second)
+
+    def agrees(self, other: _Reading) -> bool:
+        """Tell whether both read the same seconds."""
+        return np.allclose(self.seconds, other.seconds, atol=1e-9)
+
+    def then(self, text: str) -> _Reading | None:
+        """Read the next time of a stream, or return None."""
+        value = self.form.read(text)
+        return None if value is None else self._replace(last=self.form.after(self.last, value))
+
+    @property
+    def passed(self) -> float:
+        """The seconds from the first time to the last one."""
+        return (self.last - self.first) / self.form.per_second
 
 
 def _unevenness(seconds: NDArray[np.float64]) -> float:
@@ -437,48 +451,20 @@ def timed_rows(
     """
     given = iter(rows)
     first = list(islice(given, _FIRST))
-    texts = [text for text, _ in first]
+    texts = [text.strip() for text, _ in first]
     duplicates = "first" if may_repeat else None
     times = read_times(who, texts, column, None, 1, duplicates=duplicates, remedy=remedy)
     place = _Place(who, f" in column {column!r}", 1, may_repeat, remedy)
-    seconds = times.seconds
-    if times.starts is not None:
-        seconds = np.repeat(seconds, np.diff(np.append(times.starts, len(first))))
-    stripped = [text.strip() for text in texts]
     forms = [times.form]
     if times.form in FORMS[1:]:
-        forms += [form for form in _likely(stripped) if form != times.form]
-    readings = []
-    for form in forms:
-        values: list[Any] = [form.read(text) for text in stripped]
-        if None not in values:
-            since, origin = _since_first(form, values)
-            if np.allclose(since, seconds, atol=1e-9):
-                turned = origin + round(since[-1] * form.per_second)
-                last = turned if form.turn else values[-1]
-                readings.append(_Reading(form, origin, last))
-    steps = _middle(np.diff(seconds))
+        forms += [form for form in _likely(texts) if form != times.form]
+    columns = [(form, [form.read(text) for text in texts]) for form in forms]
+    read = [_Reading.of(form, values) for form, values in columns if None not in values]
+    readings, seconds = [one for one in read if one.agrees(read[0])], read[0].seconds
+    after = len(first), texts[-1], _middle(np.diff(seconds))
     return times, chain(
-        zip(seconds.tolist(), [row for _, row in first]),
-        _following(place, readings, given, (len(first), texts[-1], steps)),
+        zip(seconds.tolist(), [row for _, row in first]), _following(place, readings, given, after)
     )
-
-
-class _Reading(NamedTuple):
-    """A form that reads a stream, the first time in its units, and the last one."""
-
-    form: Form
-    origin: float
-    last: float
-
-    def then(self, text: str) -> _Reading | None:
-        """Read the next time, or return None."""
-        value = self.form.read(text)
-        return None if value is None else self._replace(last=self.form.after(self.last, value))
-
-    @property
-    def seconds(self) -> float:
-        return (self.last - self.origin) / self.form.per_second
 
 
 def _following(
@@ -494,7 +480,7 @@ def _following(
         later = [one for reading in readings if (one := reading.then(text.strip()))]
         if not later:
             raise here.unreadable(1, text, before.form.title)
-        steps = [one.seconds - before.seconds for one in later]
+        steps = [one.passed - before.passed for one in later]
         uneven = [abs(one - step) if one > 0 else np.inf for one in steps]
         best = int(np.argmin(uneven))
         others = [i for i, one in enumerate(steps) if abs(one - steps[best]) > 1e-9]
@@ -507,4 +493,4 @@ def _following(
         later = [one for i, one in enumerate(later) if i not in others]
         here.increasing(np.array([0.0, steps[best]]), [former, text], later[0].form.is_stamp)
         readings, former = later, text
-        yield readings[0].seconds, row
+        yield readings[0].passed, row

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metriclearn.apps.console.live import table_rows
+from metriclearn.apps.console.live import RowClock, table_rows
 from metriclearn.datasets import read_features
 from tests.adversarial.outcome import CASES, in_ci, watched
 
@@ -71,7 +71,7 @@ def rows_of_file(path: Path) -> NDArray | None:
 def rows_of_stream(path: Path) -> NDArray | None:
     with path.open(encoding="utf-8") as stream:
         try:
-            rows = np.vstack([np.zeros((0, 2)), *table_rows(stream, NAMES)])
+            rows = np.vstack([np.zeros((0, 2)), *table_rows(stream, NAMES, RowClock(1.0))])
         except ValueError:
             return None
     # what only a whole file tells: a column without a value, and no row

@@ -216,7 +216,7 @@ class RowClock:
 
 
 def table_rows(
-    lines: IO[str], names: Sequence[str], clock: RowClock | None = None
+    lines: IO[str], names: Sequence[str], clock: RowClock
 ) -> Iterator[NDArray[np.float64]]:
     """Read rows of a text table as they arrive, and yield the columns ``names`` of each, (1, P).
 
@@ -233,7 +233,7 @@ def table_rows(
     if first is None:
         return
     _, cells = first
-    columns, time = list(range(len(cells))), None if clock is None else clock.time
+    columns, time = list(range(len(cells))), running.text(clock.time)
     if is_header := None in map(cell_number, cells):
         check_distinct(_INPUT, cells)
         cells = [cell or f"Unnamed: {i}" for i, cell in enumerate(cells)]  # as pandas reads them
@@ -250,16 +250,12 @@ def table_rows(
             f"{running.counted(len(cells), 'number')} in that line; pass the features of the "
             "training."
         )
-    forms = cells if is_header else []
-    place = forms.index(running.text(time)) if running.text(time) in forms else None
-    if time is not None and place is None:
-        running.note(running.without_times(_INPUT, time, clock.rate))  # type: ignore[union-attr]
+    place = cells.index(time) if is_header and time in cells else None
+    if clock.time is not None and place is None:
+        running.note(running.without_times(_INPUT, clock.time, clock.rate))
     given = given if is_header else chain([first], given)
     rows = _numbers(given, columns, place, len(cells))
-    if clock is None or place is None:
-        yield from (row for _, row in rows)
-    else:
-        yield from clock.following(rows)
+    yield from (row for _, row in rows) if place is None else clock.following(rows)
 
 
 def _decoded(lines: IO[str]) -> Iterator[str]:

@@ -106,8 +106,7 @@ class ModelFiles:
             if latest is not None and latest.revision == revision:
                 return latest
             now = self.project.revision, joblib.hash(dict(self.project.annotations))
-            is_new = latest is not None and (latest.revision, latest.labels) == now
-            if latest is None or not is_new or latest.problem:
+            if latest is None or (latest.revision, latest.labels) != now or latest.problem:
                 latest = ModelFile(*now)
                 model = self._model(one)
                 Thread(target=latest.learn, args=(model,), daemon=True).start()

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from metriclearn import datasets
 from metriclearn.apps.label_page.annotation import Clock, known_segments, read_annotations
 from metriclearn.apps.label_page.project import (
     FILE,
@@ -19,17 +20,7 @@ from metriclearn.apps.label_page.project import (
     read_project,
     reading_annotations,
 )
-from metriclearn.datasets import (
-    ENDINGS,
-    UNKNOWN,
-    Segment,
-    disjoint,
-    file_times,
-    named_as,
-    read_segments,
-    recording_files,
-    segments_text,
-)
+from metriclearn.datasets import UNKNOWN, Segment, disjoint, read_segments, segments_text
 from metriclearn.running import note
 
 
@@ -73,15 +64,15 @@ def page_settings(folder: Path, segments: str, features: str | None) -> PageSett
     is_page = segments == file_of(folder, tier, TABLE).name
     project = read_project(folder, tier) if is_page else {}
     if not project:
-        listed = [file.name for file in folder.iterdir() if file.suffix.lower() in ENDINGS]
+        listed = [file.name for file in folder.iterdir() if file.suffix.lower() in datasets.ENDINGS]
         others = [name for name in listed if not name.endswith(TABLE) and name != segments]
         has_table = segments != TABLE or (folder / segments).is_file()
-        tables = others and has_table and not recording_files(folder)
+        tables = others and has_table and not datasets.recording_files(folder)
         return PageSettings("tables" if tables else None)
     known = _labeled_in(folder, tier, project)
     spans = known if known is not None else read_segments(folder / segments)
-    files = recording_files(folder)
-    if features == "tables" or not set(named_as(spans, files)) & set(files):
+    files = datasets.recording_files(folder)
+    if features == "tables" or not set(datasets.named_as(spans, files)) & set(files):
         names = "rate", "ignore", "time", "duplicates"
         given = {name: project.get(name) for name in names}
         return PageSettings("tables", **given, unknown=UNKNOWN, segments=known)
@@ -98,24 +89,21 @@ def _labeled_in(
     """
     file, table = (file_of(folder, tier, name) for name in (FILE, TABLE))
     with reading_annotations(file):
-        annotations = {
+        every = {
             name: read_annotations(given, math.inf) for name, given in project["recordings"].items()
         }
+    annotations = {name: many for name, many in every.items() if many}
     found = read_segments(table) if table.is_file() else {}
-    annotations = {name: many for name, many in annotations.items() if many}
+    clock = _clock(folder, annotations, project)
+    rows = clock.on_page(found)
+    seconds = {
+        name: rows[name][-1][1] if name in rows else many[-1].end + 1.0
+        for name, many in annotations.items()
+    }
+    ours = Project(folder, seconds, annotations=annotations, clock=clock).tables()
+    is_ours = segments_text(disjoint(table, ours)) == segments_text(found)
     is_old = table.is_file() and digest(table.read_bytes()) == project.get(TABLE_BEFORE)
-    # tables of earlier versions count the seconds of the page
-    for clock in (_clock(folder, annotations, project), Clock()):
-        rows = clock.on_page(found)
-        seconds = {
-            name: rows[name][-1][1] if name in rows else many[-1].end + 1.0
-            for name, many in annotations.items()
-        }
-        tables = Project(folder, seconds, annotations=annotations, clock=clock).tables()
-        is_ours = segments_text(disjoint(table, tables)) == segments_text(found)
-        if is_ours or is_old or not found:
-            break
-    else:
+    if found and not (is_ours or is_old):
         note(
             f"{str(table)!r} was not written by the page, so fit learns from this table and not "
             f"from {file.name}; remove the table to learn what is labeled on the page."
@@ -136,9 +124,9 @@ def _clock(folder: Path, names: Collection[str], project: Mapping[str, Any]) -> 
     time, rate = project.get("time"), project.get("rate")
     if not (time and rate):
         return Clock()
-    files = [file for file in folder.iterdir() if file.suffix.lower() in ENDINGS]
+    files = [file for file in folder.iterdir() if file.suffix.lower() in datasets.ENDINGS]
     times = {
-        file.stem: file_times(file, time, rate, project.get("duplicates"))
+        file.stem: datasets.file_times(file, time, rate, project.get("duplicates"))
         for file in files
         if file.stem in names
     }

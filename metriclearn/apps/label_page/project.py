@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
+from metriclearn import running
 from metriclearn.apps.label_page.annotation import (
     Annotation,
     Clock,
@@ -33,7 +33,15 @@ TABLE = "segments.csv"
 MOST_LABELS = 40
 _FORMAT = 1
 TABLE_BEFORE = "table_before"  # key of the digest of the table that is to be replaced
-_FEATURES = (None, "audio", "video", "both", "tables")
+# What the settings of the file need to be, where they are given.
+_SETTINGS = {
+    "features": running.OneOf("audio", "video", "both", "tables"),
+    "rate": running.Positive(),
+    "media_rate": running.Positive(),
+    "time": running.Of(str, '"a column"'),
+    "duplicates": running.OneOf("mean", "first"),
+    "ignore": running.Each(running.Of(str, '"a column"'), "a list of columns to ignore"),
+}
 _TIER = re.compile(r"\w(?:[\w -]{0,38}\w)?")  # all systems allow these characters in file names
 
 
@@ -369,17 +377,9 @@ def read_project(folder: Path, tier: str = "") -> dict[str, Any]:
                 f"{str(path)!r} has format {content['format']}, this metriclearn reads {_FORMAT}; "
                 "use the version that wrote it, or a later one."
             )
-        rates = [content[key] for key in ("rate", "media_rate") if content.get(key) is not None]
-        ignore, features = content.get("ignore") or [], content.get("features")
-        right = all(type(rate) in (int, float) and 0 < rate < math.inf for rate in rates)
-        right = right and isinstance(ignore, list) and all(isinstance(c, str) for c in ignore)
-        right = right and isinstance(content.get("time", ""), str)
-        right = right and content.get("duplicates") in (None, "mean", "first")
-        if not right or features not in _FEATURES:
-            raise ValueError(
-                f"rate and media_rate need to be rows per second, ignore a list of columns, and "
-                f"features one of {_FEATURES}, got {rates}, {ignore!r} and {features!r}"
-            )
+        for name, needed in _SETTINGS.items():
+            if content.get(name) is not None:
+                needed.check(FILE, name, content[name])
     return content
 
 

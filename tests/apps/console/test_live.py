@@ -14,7 +14,13 @@ import pytest
 import metriclearn
 from metriclearn import ChangePointMetricLearner, Segmenter
 from metriclearn.apps.console.commands import main
-from metriclearn.apps.console.live import live_segments, pulse_code, sound_rows, table_rows
+from metriclearn.apps.console.live import (
+    RowClock,
+    live_segments,
+    pulse_code,
+    sound_rows,
+    table_rows,
+)
 from metriclearn.datasets import LabeledSequences, read_features, read_segments
 from tests.processes import PROCESSES, run_console
 
@@ -208,7 +214,9 @@ def test_any_segmenter_with_a_stream() -> None:
     learner = ChangePointMetricLearner(verbose=False).fit(data.sequences, data.labels)
     X = data.sequences[0]
     ends = learner.predict_change_points(X).tolist()
-    rows = table_rows(io.StringIO("\n".join(",".join(map(str, x)) for x in X)), ["0", "1", "2"])
+    rows = table_rows(
+        io.StringIO("\n".join(",".join(map(str, x)) for x in X)), ["0", "1", "2"], RowClock(1.0)
+    )
     found = list(live_segments(learner, rows, max_delay=5000))
     assert found == [(a, b, "") for a, b in zip([0, *ends], ends)]
 
@@ -230,7 +238,7 @@ def test_streams_read_the_rows_of_files(table: str, tmp_path: Path) -> None:
     file.write_bytes(table.encode())
     frame = read_features(file)
     stream = io.TextIOWrapper(io.BytesIO(table.encode()), encoding="utf-8")
-    rows = np.vstack(list(table_rows(stream, list(frame.columns))))
+    rows = np.vstack(list(table_rows(stream, list(frame.columns), RowClock(1.0))))
     np.testing.assert_array_equal(rows, frame.to_numpy())
 
 

@@ -84,12 +84,9 @@ def pieces_to_learn(arrays: Sequence[NDArray], labels: Sequence[PartialPartition
     for X, partial in zip(arrays, labels):
         for start, stop in _ranges(partial):
             truth = _part(partial, start, stop)
-            parts = [(0, np.array([stop - start]))]
             if isinstance(truth, Partition) and stop - start > _LONG:
-                parts = _divided(0, truth.change_points)
-                pieces += [
-                    (X[start + a : start + ends[-1]], Partition(ends=ends - a)) for a, ends in parts
-                ]
+                for a, ends in _divided(0, truth.change_points):
+                    pieces.append((X[start + a : start + ends[-1]], Partition(ends=ends - a)))
             else:
                 pieces.append((X[start:stop], truth))
     return _some(pieces, [len(X) for X, _ in pieces])

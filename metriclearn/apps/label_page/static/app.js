@@ -1,13 +1,13 @@
 // The page: it sends every change of labels to the server, and shows what the model has learned.
 
 import * as edits from "./edits.js";
+import { find, made } from "./elements.js";
 import { download, readFile, showFiles, silence } from "./files.js";
 import { Player } from "./player.js";
 import { Quality } from "./quality.js";
 import { Saver } from "./saving.js";
 import { Timeline, clock } from "./timeline.js";
 
-const find = (id) => document.getElementById(id);
 const COLORS = 9;
 const LANES = 6;
 const KEYS = [
@@ -36,7 +36,7 @@ const KEYS = [
 ];
 
 const state = {
-  recordings: [], annotations: {}, labels: [], revision: 0, bins: 256,
+  recordings: [], annotations: {}, labels: [], revision: 0,
   current: null, cursor: 0, selection: null, chosen: null, asked: -1,
   learned: { recordings: {}, suggestions: [], curve: [], serial: 0 },
   done: [], undone: [], silence: "", channels: {}, dragged: null, annotator: "", tiers: {},
@@ -106,21 +106,21 @@ async function call(address, method = "GET", body = undefined) {
   }
 }
 
-function undo() {
-  const step = state.done.pop();
-  if (!step) return;
-  state.undone.push(step);
-  replay(step.before);
+// The content of an answer that is no error.
+async function asked(...given) {
+  const { ok, content } = await call(...given);
+  if (!ok) throw new Error(content.error);
+  return content;
 }
 
-function redo() {
-  const step = state.undone.pop();
-  if (!step) return;
-  state.done.push(step);
-  replay(step.after);
-}
+const undo = () => replay(state.done, state.undone, "before");
+const redo = () => replay(state.undone, state.done, "after");
 
-function replay({ annotations, labels }) {
+function replay(steps, others, side) {
+  const step = steps.pop();
+  if (!step) return;
+  others.push(step);
+  const { annotations, labels } = step[side];
   const [name] = Object.keys(annotations);
   if (name && !(state.current.name in annotations)) open(name);
   const before = known();
@@ -145,12 +145,16 @@ function target(isYours = false) {
   return after < 0 ? [ends.findLast((t) => t < state.cursor), state.cursor] : [ends[after - 1], ends[after]];
 }
 
+function mark([start, end], kind, label) {
+  const { rate, seconds } = state.current;
+  edit(edits.mark(known(), ...edits.filled(known(), start, end, 1 / rate, seconds), kind, label));
+}
+
 function say(kind, label) {
   const [start, end] = target().map(edits.rounded);
   if (!(end > start)) return;
-  const { rate, seconds } = state.current;
-  edit(kind ? edits.mark(known(), ...edits.filled(known(), start, end, 1 / rate, seconds), kind, label)
-    : edits.erase(known(), start, end));
+  if (kind) mark([start, end], kind, label);
+  else edit(edits.erase(known(), start, end));
 }
 
 // Turn the model's segments into labels, where there are none yet.
@@ -312,17 +316,14 @@ function hint() {
 
 // What the key A would accept in a stretch, where you have labeled nothing.
 function proposal(from, to) {
-  const said = state.learned.recordings[state.current.name];
-  if (!said) return "";
-  const ends = [0, ...said.boundaries, state.current.seconds];
-  const isOpen = (start, end) => {
+  const isOpen = ({ start, end }) => {
     const middle = (Math.max(start, from) + Math.min(end, to)) / 2;
     return start < to - 1e-3 && end > from + 1e-3
       && !edits.stretches(known()).some((one) => one.start < middle && middle < one.end);
   };
-  const inside = said.confidence.concat(0).map((_, i) => i).filter((i) => isOpen(ends[i], ends[i + 1]));
+  const inside = predicted().filter(isOpen);
   if (!inside.length) return "";
-  const names = inside.map((i) => suggested(said, i)).filter(Boolean);
+  const names = inside.map((one) => one.text).filter(Boolean);
   if (!names.length) return `, or press A to accept the model's ${inside.length === 1 ? "segment" : `${inside.length} segments`}`;
   return `, or press A to accept: ${names.slice(0, 4).join(", ")}${names.length > 4 ? ", …" : ""}`;
 }
@@ -386,13 +387,8 @@ function showStatus() {
 function showList() {
   const list = find("recordings");
   if (list.children.length !== state.recordings.length) {
-    list.replaceChildren(...state.recordings.map((one) => {
-      const item = document.createElement("li");
-      item.innerHTML = "<button><b></b><small></small><i></i></button>";
-      item.querySelector("b").textContent = item.title = one.name;
-      item.firstChild.onclick = () => open(one.name);
-      return item;
-    }));
+    list.replaceChildren(...state.recordings.map((one) => made("li", { title: one.name },
+      made("button", { onclick: () => open(one.name) }, made("b", {}, one.name), made("small"), made("i")))));
   }
   state.recordings.forEach((one, i) => {
     const button = list.children[i].firstChild;
@@ -426,55 +422,41 @@ function showLabels() {
   if (place.dataset.shown === wanted) return;
   place.dataset.shown = wanted;
   const buttons = state.labels.map((name, i) => {
-    const button = document.createElement("button");
-    if (i < 9) button.innerHTML = `<kbd>${i + 1}</kbd>`;
-    button.append(name);
+    const button = made("button", {
+      title: "Label the selection (with Shift: rename the label)",
+      onclick: (event) => event.shiftKey ? rename(i) : say("segment", name),
+    }, ...(i < 9 ? [made("kbd", {}, i + 1)] : []), name);
     button.style.setProperty("--color", `var(--c${(i % COLORS) + 1})`);
-    button.title = "Label the selection (with Shift: rename the label)";
-    button.onclick = (event) => event.shiftKey ? rename(i) : say("segment", name);
     return button;
   });
-  const input = document.createElement("input");
-  input.placeholder = state.labels.length ? "add a label" : "first label";
-  input.setAttribute("aria-label", "New label");
-  input.onkeydown = (event) => {
+  const input = entry(state.labels.length ? "add a label" : "first label", "New label", (event) => {
     event.stopPropagation();
-    if (event.isComposing) return; // this key chooses a character
-    if (event.key === "Enter") [addLabel(input.value), find("timeline").focus({ preventScroll: true })];
-    if (event.key === "Escape") find("timeline").focus({ preventScroll: true });
-  };
+    if (event.key === "Enter") addLabel(input.value);
+    if (["Enter", "Escape"].includes(event.key)) find("timeline").focus({ preventScroll: true });
+  });
   place.replaceChildren(...buttons, ...(state.labels.length < state.most_labels ? [input] : []));
 }
+
+// A field for a new name; `typed` gets its keys, but none that only chooses a character.
+const entry = (placeholder, ariaLabel, typed) =>
+  made("input", { placeholder, ariaLabel, onkeydown: (event) => event.isComposing ? event.stopPropagation() : typed(event) });
 
 // The tiers, and the name of the person, which this browser keeps.
 function showTiers() {
   const names = Object.keys(state.tiers);
   const home = state.tier ? "../../" : "./";
-  const buttons = names.map((name) => {
-    const button = document.createElement("button");
-    button.textContent = name || "first tier";
-    button.setAttribute("aria-current", name === state.tier);
-    button.onclick = () => (location.href = name ? `${home}tier/${encodeURIComponent(name)}/` : home);
-    return button;
-  });
-  const input = document.createElement("input");
-  input.placeholder = "add a tier";
-  input.setAttribute("aria-label", "Name of a new tier");
-  input.onkeydown = async (event) => {
-    if (event.key !== "Enter" || event.isComposing || !input.value.trim()) return;
+  const go = (name) => (location.href = name ? `${home}tier/${encodeURIComponent(name)}/` : home);
+  const buttons = names.map((name) =>
+    made("button", { ariaCurrent: name === state.tier, onclick: () => go(name) }, name || "first tier"));
+  const input = entry("add a tier", "Name of a new tier", async (event) => {
+    if (event.key !== "Enter" || !input.value.trim()) return;
     try {
-      const { ok, content } = await call("api/tiers", "POST", input.value);
-      if (!ok) throw new Error(content.error);
-      location.href = `${home}tier/${encodeURIComponent(content.tier)}/`;
+      go((await asked("api/tiers", "POST", input.value)).tier);
     } catch (error) {
       toast(error.message);
     }
-  };
-  find("tiers").replaceChildren(...[...buttons, input].map((one) => {
-    const item = document.createElement("li");
-    item.append(one);
-    return item;
-  }));
+  });
+  find("tiers").replaceChildren(...[...buttons, input].map((one) => made("li", {}, one)));
   find("tier").textContent = state.tier ? `tier ${state.tier}` : "";
   find("more").open = names.length > 1;
   state.annotator = line(localStorage.getItem("annotator") ?? "");
@@ -513,17 +495,14 @@ function open(name) {
 function showLanes(one) {
   find("lanes").hidden = one.channels.length < 2;
   find("lanes").querySelector("div").replaceChildren(...one.channels.slice(0, 400).map((channel, i) => {
-    const line = document.createElement("label");
-    const box = document.createElement("input");
-    Object.assign(box, { type: "checkbox", checked: state.channels[one.name].includes(i) });
+    const box = made("input", { type: "checkbox", checked: state.channels[one.name].includes(i) });
     box.onchange = () => {
       const chosen = state.channels[one.name].filter((k) => k !== i);
       if (box.checked && chosen.length >= 12) return [(box.checked = false), toast("At most twelve signals fit; hide one first.")];
       state.channels[one.name] = box.checked ? [...chosen, i].sort((a, b) => a - b) : chosen;
       timeline.open(one, state.channels[one.name], true);
     };
-    line.append(box, ` ${channel.name}`);
-    return line;
+    return made("label", {}, box, ` ${channel.name}`);
   }));
 }
 
@@ -581,8 +560,7 @@ function remove() {
     const mine = [0, ...edits.stops(known()), state.current.seconds];
     const start = Math.max(state.chosen - half, ...mine.filter((t) => t <= state.chosen));
     const end = Math.min(state.chosen + half, ...mine.filter((t) => t > state.chosen));
-    const stretch = [edits.rounded(start), edits.rounded(end)];
-    edit(edits.mark(known(), ...edits.filled(known(), ...stretch, 1 / state.current.rate, state.current.seconds), "no change"));
+    mark([start, end].map(edits.rounded), "no change");
   }
   state.chosen = null;
   refresh();
@@ -658,7 +636,7 @@ function key(event) {
 
 async function importFile(file) {
   try {
-    const { annotations, unknown, late } = await readFile(call, file, state.current.name);
+    const { annotations, unknown, late } = await readFile(asked, file, state.current.name);
     const used = Object.values(annotations).flat().map((one) => one.label).filter(Boolean);
     commit(annotations, [...new Set([...state.labels, ...used])].slice(0, state.most_labels));
     find("transfer").close();
@@ -677,8 +655,7 @@ async function listen() {
   let patience = 500;
   for (;;) {
     try {
-      const { ok, content } = await call(`api/learned/${state.learned.serial}`);
-      if (!ok) throw new Error(content.error);
+      const content = await asked(`api/learned/${state.learned.serial}`);
       if (state.silence) { // another server may answer now, with serial numbers of its own
         Object.assign(state, { silence: "", learned: { ...state.learned, serial: 0 } });
         saver.send();
@@ -703,23 +680,17 @@ async function listen() {
   }
 }
 
-function button(text, pressed, action, needs = "") {
-  const made = document.createElement("button");
-  made.innerHTML = `<kbd>${pressed}</kbd>${text}`;
-  made.dataset.needs = needs;
-  made.onclick = action;
-  return made;
+function button(text, pressed, onclick, needs = "") {
+  const one = made("button", { onclick }, made("kbd", {}, pressed), text);
+  one.dataset.needs = needs;
+  return one;
 }
 
 async function begin() {
-  const { ok, content } = await call("api/project");
-  if (!ok) throw new Error(content.error);
-  const { id, revision, labels, annotations, tier, tiers, most_labels } = content;
-  Object.assign(state, { id, revision, labels, annotations, tier, tiers, most_labels });
+  const content = await asked("api/project");
+  Object.assign(state, content, { recordings: content.recordings.map((one) => ({ ...one, bins: content.bins })) });
   recall();
   await saver.restore(content);
-  Object.assign(state, { formats: content.formats, bins: content.bins });
-  state.recordings = content.recordings.map((one) => ({ ...one, bins: content.bins }));
   document.title = `${content.folder} · label`;
   find("folder").textContent = content.folder;
   showTiers();
@@ -761,7 +732,7 @@ async function begin() {
       announce();
       timeline.draw();
     },
-  }, Object.keys(tiers).filter((name) => name !== tier).map((name) => name || "first tier"));
+  }, Object.keys(state.tiers).filter((name) => name !== state.tier).map((name) => name || "first tier"));
   find("marks").append(
     button("Accept", "A", accept), button("No change", "N", () => say("no change")),
     button("One change", "O", () => say("one change")), button("Fill", "F", fill), button("Remove labels", "U", () => say(null)),

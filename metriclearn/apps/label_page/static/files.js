@@ -1,9 +1,10 @@
 // The dialog of files: exports of the open recording or of all, and imports.
 
+import { find, made } from "./elements.js";
+
 const ENDINGS = {
   csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan", rttm: "rttm", jams: "jams", wav: "wav",
 };
-const find = (id) => document.getElementById(id);
 const busy = new Set(); // addresses of files that are on their way
 let learning = ""; // how far the model is
 
@@ -29,13 +30,11 @@ export function silence() {
 }
 
 // What the server read from a file: annotations by recording, and names of recordings that are not here.
-export async function readFile(call, file, recording) {
+export async function readFile(asked, file, recording) {
   const name = file.name.toLowerCase();
   const kind = name.endsWith(".selections.txt") ? "raven" : ENDINGS[name.split(".").pop()];
   if (!kind) throw new Error("Cannot read this file; choose .csv, .txt (Audacity), .selections.txt (Raven), .vtt, .TextGrid, .eaf, .rttm, .jams or .wav.");
-  const { ok, content } = await call(`import/${kind}/${encodeURIComponent(recording)}`, "POST", file);
-  if (!ok) throw new Error(content.error);
-  return content;
+  return asked(`import/${kind}/${encodeURIComponent(recording)}`, "POST", file);
 }
 
 // Save what a link leads to; an error of the server is a sentence, and no file. The server first learns a
@@ -54,9 +53,7 @@ export async function download(link) {
     }
     if (!answer.ok) throw new Error((await answer.json()).error);
     const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
-    const saved = document.createElement("a");
-    Object.assign(saved, { href: URL.createObjectURL(await answer.blob()), download: name });
-    saved.click();
+    made("a", { href: URL.createObjectURL(await answer.blob()), download: name }).click();
   } finally {
     busy.delete(href);
     link.ariaBusy = null;

@@ -1,15 +1,16 @@
 // Sound or video of the open recording: play, loop and slow down.
 
+import { find } from "./elements.js";
+
 const SPEEDS = [1, 0.5, 0.25];
-const find = (id) => document.getElementById(id);
 
 export class Player {
   // actions: moved(time) while it plays, range() -> [start, end] to loop over, and failed()
   constructor(place, actions) {
     Object.assign(this, { place, actions, media: null, isLooping: false, speed: 1 });
-    Object.assign(find("play"), { onclick: () => this.toggle() });
-    Object.assign(find("loop"), { onclick: () => this.loop() });
-    Object.assign(find("speed"), { onclick: () => this.slow() });
+    find("play").onclick = () => this.toggle();
+    find("loop").onclick = () => this.loop();
+    find("speed").onclick = () => this.slow();
   }
 
   open(recording) {

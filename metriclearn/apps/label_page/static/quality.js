@@ -2,10 +2,10 @@
 
 /* global uPlot */
 
+import { find } from "./elements.js";
 import { clock } from "./timeline.js";
 
 const SETTLED = 10; // stretches from which on the share moves little
-const find = (id) => document.getElementById(id);
 const percent = (share) => `${Math.round(100 * share)} %`;
 const atMost = (share) => (share > 0.985 ? "nearly all" : percent(share));
 const many = (count, one, more) => `${count} ${count === 1 ? one : more}`;

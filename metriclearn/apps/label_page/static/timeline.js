@@ -17,6 +17,14 @@ const ink = (color) => {
   return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] > 0.18 ? "#000" : "#fff";
 };
 
+// Fill a rectangle (left, top, width, height). Whatever is drawn next is opaque again.
+const fill = (ctx, color, opacity, ...box) => {
+  ctx.fillStyle = color;
+  ctx.globalAlpha = opacity;
+  ctx.fillRect(...box);
+  ctx.globalAlpha = 1;
+};
+
 export const clock = (seconds, digits = 0) => {
   const sign = seconds < 0 ? "-" : "";
   const total = Math.abs(seconds).toFixed(digits);
@@ -105,27 +113,17 @@ export class Timeline {
   }
 
   open(recording, channels, keep = false) {
-    const base = encodeURIComponent(recording.name);
     const draw = () => this.draw();
-    const shown = channels.join(",");
-    this.recording = recording;
-    this.channels = channels;
-    this.lines = channels.length
-      ? new Tiles(
-          (level, index) => `api/tiles/${base}/${level}/${index}?channels=${shown}`,
-          recording.signal_rate, recording.bins, recording.seconds,
-          (buffer) => new Float32Array(buffer), draw)
-      : null;
-    this.sound = recording.spectrogram
-      ? new Tiles(
-          (level, index) => `api/spectrogram/${base}/${level}/${index}`,
-          FRAMES, recording.bins, recording.seconds, (buffer) => this.picture(buffer), draw)
-      : null;
-    this.thumbnails = null;
+    const address = (kind) => `api/${kind}/${encodeURIComponent(recording.name)}`;
+    const tiles = (kind, query, rate, read) => new Tiles(
+      (level, index) => `${address(kind)}/${level}/${index}${query}`, rate, recording.bins, recording.seconds, read, draw);
+    Object.assign(this, { recording, channels, lines: null, sound: null, thumbnails: null });
+    if (channels.length) {
+      this.lines = tiles("tiles", `?channels=${channels}`, recording.signal_rate, (buffer) => new Float32Array(buffer));
+    }
+    if (recording.spectrogram) this.sound = tiles("spectrogram", "", FRAMES, (buffer) => this.picture(buffer));
     if (recording.thumbnail_step) {
-      this.thumbnails = new Image();
-      this.thumbnails.onload = draw;
-      this.thumbnails.src = `api/thumbnails/${base}`;
+      this.thumbnails = Object.assign(new Image(), { onload: draw, src: address("thumbnails") });
     }
     if (!keep) [this.from, this.to] = [0, recording.seconds];
     this.layout();
@@ -303,19 +301,13 @@ export class Timeline {
   under() {
     const { marks } = this;
     this.pen((ctx, x, width) => {
+      const shade = ({ start, end }, color, opacity, height) =>
+        fill(ctx, color, opacity, x(start), 0, x(end) - x(start), height);
       for (const one of marks.suggestions) {
-        ctx.fillStyle = this.color("ask");
-        ctx.globalAlpha = 0.1;
-        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), this.height);
-        ctx.globalAlpha = 1;
-        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), 5);
+        shade(one, this.color("ask"), 0.1, this.height);
+        shade(one, this.color("ask"), 1, 5);
       }
-      for (const one of marks.stretches) {
-        ctx.globalAlpha = 0.1;
-        ctx.fillStyle = one.color;
-        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), this.height);
-      }
-      ctx.globalAlpha = 1;
+      for (const one of marks.stretches) shade(one, one.color, 0.1, this.height);
       if (this.sound) this.drawSound(ctx, x, width);
       if (this.thumbnails?.naturalWidth) this.drawThumbnails(ctx, x);
     });
@@ -338,12 +330,8 @@ export class Timeline {
     const { top, height } = this.rows.spectrogram;
     for (const [hertz, share] of this.recording.pitches) {
       const [text, y] = [hertz < 1000 ? `${hertz} Hz` : `${hertz / 1000} kHz`, top + (1 - share) * height];
-      ctx.fillStyle = this.color("card");
-      ctx.globalAlpha = 0.75;
-      ctx.fillRect(0, y - 8, ctx.measureText(text).width + 18, 16);
-      ctx.globalAlpha = 1;
-      ctx.fillStyle = this.color("ink");
-      ctx.fillRect(0, y - 0.5, 8, 1);
+      fill(ctx, this.color("card"), 0.75, 0, y - 8, ctx.measureText(text).width + 18, 16);
+      fill(ctx, this.color("ink"), 1, 0, y - 0.5, 8, 1);
       ctx.fillText(text, 12, y);
     }
   }
@@ -374,8 +362,7 @@ export class Timeline {
       marks.tiers.forEach(({ stretches, changes }, i) => {
         const row = this.rows.tiers[i];
         for (const one of stretches) this.block(ctx, x, one, row, 0.5);
-        ctx.fillStyle = this.color("ink");
-        for (const time of changes) ctx.fillRect(x(time) - 0.75, row.top, 1.5, row.height);
+        for (const time of changes) fill(ctx, this.color("ink"), 1, x(time) - 0.75, row.top, 1.5, row.height);
       });
       for (const one of marks.predicted) this.block(ctx, x, one, this.rows.model, 0.5);
       ctx.fillStyle = this.color("soft");
@@ -385,7 +372,8 @@ export class Timeline {
       for (const one of marks.boundaries) {
         const [left, right] = one.reach ?? [one.time, one.time];
         if (Math.max(right, one.time) < this.from || Math.min(left, one.time) > this.to) continue;
-        ctx.globalAlpha = one.yours ? 1 : 0.25 + 0.75 * one.confidence;
+        const opacity = one.yours ? 1 : 0.25 + 0.75 * one.confidence;
+        ctx.globalAlpha = opacity;
         ctx.strokeStyle = this.color(one.yours ? "yours" : "model");
         ctx.lineWidth = one.chosen ? 4 : 2;
         ctx.setLineDash(one.yours ? [] : [5, 4]);
@@ -393,47 +381,37 @@ export class Timeline {
         ctx.moveTo(x(one.time), 0);
         ctx.lineTo(x(one.time), this.rows.model.top + HEIGHTS.strip);
         ctx.stroke();
+        ctx.globalAlpha = 1;
         if (one.reach) { // how far it may move for a small loss
-          ctx.globalAlpha *= 0.3;
-          ctx.fillStyle = this.color("model");
-          ctx.fillRect(x(left), this.rows.model.top, Math.max(x(right) - x(left), 1), HEIGHTS.strip);
+          fill(ctx, this.color("model"), 0.3 * opacity, x(left), this.rows.model.top, Math.max(x(right) - x(left), 1), HEIGHTS.strip);
         }
       }
       ctx.setLineDash([]);
-      ctx.globalAlpha = 1;
       this.captions(ctx);
       if (marks.selection) {
         const [start, end] = marks.selection;
-        ctx.strokeStyle = ctx.fillStyle = this.color("accent");
+        ctx.strokeStyle = this.color("accent");
         ctx.lineWidth = 2;
         ctx.strokeRect(x(start), 1, x(end) - x(start), this.height - 2);
-        ctx.globalAlpha = 0.12;
-        ctx.fillRect(x(start), 0, x(end) - x(start), this.height);
-        ctx.globalAlpha = 1;
+        fill(ctx, this.color("accent"), 0.12, x(start), 0, x(end) - x(start), this.height);
       }
-      ctx.fillStyle = this.color("accent");
       for (const { time, text } of this.snaps) {
         const words = `${text} ${clock(time, 3)}`;
         const wide = ctx.measureText(words).width + 12;
         const left = Math.max(Math.min(x(time), width - wide), 0);
-        ctx.fillRect(x(time) - 2, 0, 4, this.height);
-        ctx.fillRect(left, 4, wide, 20);
+        fill(ctx, this.color("accent"), 1, x(time) - 2, 0, 4, this.height);
+        fill(ctx, this.color("accent"), 1, left, 4, wide, 20);
         ctx.fillStyle = this.color("on-accent");
         ctx.fillText(words, left + 6, 14);
-        ctx.fillStyle = this.color("accent");
       }
-      ctx.fillStyle = this.color("error");
-      ctx.fillRect(x(marks.cursor) - 0.75, 0, 1.5, this.height);
+      fill(ctx, this.color("error"), 1, x(marks.cursor) - 0.75, 0, 1.5, this.height);
     });
   }
 
   block(ctx, x, one, { top, height }, opacity) {
     const [left, right] = [Math.max(x(one.start), -2), Math.min(x(one.end), this.place.clientWidth + 2)];
     if (right < 0 || left > this.place.clientWidth) return;
-    ctx.globalAlpha = opacity;
-    ctx.fillStyle = one.color;
-    ctx.fillRect(left, top, right - left, height);
-    ctx.globalAlpha = 1;
+    fill(ctx, one.color, opacity, left, top, right - left, height);
     const inset = Math.max(left, this.inset);
     if (one.text && right - inset > 20) {
       ctx.save();
@@ -450,13 +428,9 @@ export class Timeline {
     const names = ["You", "Model", ...this.tiers];
     this.inset = Math.max(...names.map((text) => ctx.measureText(text).width)) + 14;
     [this.rows.yours, this.rows.model, ...this.rows.tiers].forEach(({ top, height }, i) => {
-      const text = names[i];
-      ctx.fillStyle = this.color("card");
-      ctx.globalAlpha = 0.85;
-      ctx.fillRect(0, top, this.inset - 4, height);
-      ctx.globalAlpha = 1;
+      fill(ctx, this.color("card"), 0.85, 0, top, this.inset - 4, height);
       ctx.fillStyle = this.color("soft");
-      ctx.fillText(text, 6, top + height / 2);
+      ctx.fillText(names[i], 6, top + height / 2);
     });
   }
 
