@@ -14,7 +14,6 @@ from metriclearn.datasets.segment_labels import name_classes, runs
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.problem.regions import AT_LEAST_ONE, Region
-from metriclearn.running.notes import note
 from metriclearn.running.values import real_array, text
 
 
@@ -184,40 +183,17 @@ class LabeledSequences(Items):
         spelled = [[name for name in runs(one) if text(name) != unlabeled] for one in self.labels]
         return name_classes(spelled)
 
-    def without(self, label: str) -> Self:
-        """Return the data set without the samples of one label, such as "unknown".
-
-        A sequence is cut where samples are removed. Every piece becomes a sequence with the name
-        and the group of its source. So no boundary is learned where samples are missing.
-
-        Raises
-        ------
-        ValueError
-            If no sample has the label, or all samples have it.
-
-        Warns
-        -----
-        UserWarning
-            If a segment with the label starts after another one: that boundary is removed, too.
-        """
-        known = self._labeled_otherwise(label)
-        lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(known, self.starts))
-        if lost:
-            note(
-                f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
-                "label the samples on both sides."
-            )
-        return self._kept(known)
-
     def with_unlabeled(self, label: str) -> Self:
         """Return the data set for learning if one label marks unlabeled samples.
 
         If more than half of the samples are unlabeled, all stay: few labels say more with the
         samples around them. The scale of a sequence is then that of all its samples, and no segment
-        is cut where labels end. Otherwise unlabeled samples are removed as by :meth:`without`,
-        except near ``starts`` among them and at their ends. There, a piece continues for the median
-        length of a labeled segment, so that it contains samples on both sides of such a boundary.
-        If no segment is labeled, the median distance of these boundaries counts in its place.
+        is cut where labels end. Otherwise unlabeled samples are removed: a sequence is cut where
+        they were, and every piece becomes a sequence with the name and the group of its source. So
+        no boundary is learned where samples are missing. Unlabeled samples near ``starts`` among
+        them and at their ends stay. There, a piece continues for the median length of a labeled
+        segment, so that it contains samples on both sides of such a boundary. If no segment is
+        labeled, the median distance of these boundaries counts in its place.
 
         Raises
         ------
@@ -227,8 +203,11 @@ class LabeledSequences(Items):
         known = [~labeled_as(labels, label) for labels in self.labels]
         open_starts = [t[~(m[t] & m[t - 1])] for m, t in zip(known, self.starts)]
         has_starts = any(map(len, open_starts))
-        if not has_starts:
-            self._labeled_otherwise(label)
+        if not has_starts and (all(map(np.all, known)) or not any(map(np.any, known))):
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
+                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
+            )
         n_known = sum(int(np.count_nonzero(mask)) for mask in known)
         if n_known and 2 * n_known < sum(map(len, known)):
             return replace(self, unlabeled=label)
@@ -258,16 +237,6 @@ class LabeledSequences(Items):
             cuts = [0, *((ends[places - 1] + ends[places]) // 2).tolist(), int(ends[-1])]
             pieces += [(i, a, b) for a, b in pairwise(cuts)]
         return self._pieces(pieces)
-
-    def _labeled_otherwise(self, label: str) -> list[NDArray[np.bool_]]:
-        """Return which samples have another label. Some must have it, and some not."""
-        known = [~labeled_as(labels, label) for labels in self.labels]
-        if all(map(np.all, known)) or not any(map(np.any, known)):
-            raise ValueError(
-                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
-                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
-            )
-        return known
 
     def _kept(self, kept: Sequence[NDArray[np.bool_]]) -> Self:
         """Cut every sequence where samples are not kept."""

@@ -36,12 +36,12 @@ def test_change_points_are_run_ends_and_select_keeps_order() -> None:
 
 def test_without_a_label_the_stretches_between_are_sequences() -> None:
     dataset = build(["g", "h"], labels=[np.array([0, 9, 1, 2]), np.array([3, 3, 4, 4])])
-    known = dataset.without("9")
+    known = dataset.with_unlabeled("9")
     assert [y.tolist() for y in known.labels] == [[0], [1, 2], [3, 3, 4, 4]]
     assert (known.groups, known.names) == (["g", "g", "h"], [dataset.names[i] for i in (0, 0, 1)])
     np.testing.assert_array_equal(known.sequences[1], dataset.sequences[0][2:])
     with pytest.raises(ValueError, match=r"samples of label '7' and others, got \['0', "):
-        dataset.without("7")
+        dataset.with_unlabeled("7")
 
 
 @pytest.mark.parametrize("n_changes", [1, 2, 3, 9])
