@@ -26,7 +26,7 @@ from .loaders.catalog import load_dataset as load_dataset
 from .loaders.images import LabeledImages as LabeledImages
 from .loaders.images import load_images as load_images
 from .loaders.published import PenaltyTargets as PenaltyTargets
-from .loaders.samples import LabeledTable as LabeledTable
+from .loaders.readers import LabeledTable as LabeledTable
 from .mapped import PackedSequences as PackedSequences
 from .mapped import SequenceFolder as SequenceFolder
 from .mapped import pack_sequences as pack_sequences

@@ -75,29 +75,39 @@ def read_segments(path: PathLike, annotator: str | None = None) -> dict[str, lis
             f"{name!r} needs columns {columns} (label is optional) and at least one row, but lacks "
             f"{missing or 'rows'}; its columns are {header[:8]}."
         )
-    filled = [defaultdict(str, zip(header, row)) for _, row in rows]
-    by, decimal = column_of_annotators(header), form_of_file(path).decimal
-    people = [(cells[by] if by else "", cells["recording"]) for cells in filled]
-    used = of_annotator(path, people, annotator)
-    labeled, tables = any(filled[i]["label"] for i in used), defaultdict(list)
-    spellings: dict[str, str] = {}
-    for i in used:
-        line, row = rows[i]
-        recording, label = filled[i]["recording"], filled[i]["label"]
-        start, end = (seconds_in(filled[i][time], decimal) for time in ("start", "end"))
-        known = recording and (label or not labeled) and len(row) <= len(header)
+    used, given = rows_of_annotator(path, header, rows, "recording", annotator), dict(rows)
+    labeled, tables = any(cells["label"] for _, cells in used), defaultdict(list)
+    spellings, decimal = dict[str, str](), form_of_file(path).decimal
+    for line, cells in used:
+        recording, label = cells["recording"], cells["label"]
+        start, end = (seconds_in(cells[time], decimal) for time in ("start", "end"))
+        known = recording and (label or not labeled) and len(given[line]) <= len(header)
         if not known or not 0 <= start < end < np.inf:
             raise ValueError(
                 f"{name!r} needs a recording, 0 <= start < end in seconds (without a comma for "
-                f"each thousand) and a label in every line, got {row} in line {line}."
+                f"each thousand) and a label in every line, got {given[line]} in line {line}."
             )
         tables[spellings.setdefault(text(recording), recording)].append((start, end, label))
     return disjoint(path, dict(tables))
 
 
-def column_of_annotators(header: Sequence[str]) -> str | None:
-    """Return the name of the column that tells who labeled a segment, if there is one."""
-    return next((name for one in _ANNOTATORS for name in header if name.lower() == one), None)
+def rows_of_annotator(
+    path: PathLike,
+    header: Sequence[str],
+    rows: Iterable[tuple[int, Sequence[str]]],
+    recording: str,
+    annotator: str | None,
+) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows of a table that are of one annotator, see :func:`of_annotator`.
+
+    Every row comes with its number of line, and its cells by the names of their columns. A cell is
+    empty if the column is missing. ``recording`` is the column that names the recording.
+    """
+    filled = [(line, defaultdict(str, zip(header, row))) for line, row in rows]
+    named = (name for one in _ANNOTATORS for name in header if name.lower() == one)
+    who = next(named, _ANNOTATORS[0])
+    people = [(cells[who], cells[recording]) for _, cells in filled]
+    return [filled[i] for i in of_annotator(path, people, annotator)]
 
 
 def of_annotator(

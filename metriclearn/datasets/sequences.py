@@ -14,7 +14,6 @@ from metriclearn.datasets.segment_labels import name_classes, runs
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
 from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.problem.regions import AT_LEAST_ONE, Region
-from metriclearn.running.notes import note
 from metriclearn.running.values import real_array, text
 
 
@@ -184,40 +183,17 @@ class LabeledSequences(Items):
         spelled = [[name for name in runs(one) if text(name) != unlabeled] for one in self.labels]
         return name_classes(spelled)
 
-    def without(self, label: str) -> Self:
-        """Return the data set without the samples of one label, such as "unknown".
-
-        A sequence is cut where samples are removed. Every piece becomes a sequence with the name
-        and the group of its source. So no boundary is learned where samples are missing.
-
-        Raises
-        ------
-        ValueError
-            If no sample has the label, or all samples have it.
-
-        Warns
-        -----
-        UserWarning
-            If a segment with the label starts after another one: that boundary is removed, too.
-        """
-        known = self._labeled_otherwise(label)
-        lost = sum(int(np.sum(~mask[t] & ~mask[t - 1])) for mask, t in zip(known, self.starts))
-        if lost:
-            note(
-                f"Boundaries between samples of label {label!r} ({lost}) are left out with them; "
-                "label the samples on both sides."
-            )
-        return self._kept(known)
-
     def with_unlabeled(self, label: str) -> Self:
         """Return the data set for learning if one label marks unlabeled samples.
 
         If more than half of the samples are unlabeled, all stay: few labels say more with the
         samples around them. The scale of a sequence is then that of all its samples, and no segment
-        is cut where labels end. Otherwise unlabeled samples are removed as by :meth:`without`,
-        except near ``starts`` among them and at their ends. There, a piece continues for the median
-        length of a labeled segment, so that it contains samples on both sides of such a boundary.
-        If no segment is labeled, the median distance of these boundaries counts in its place.
+        is cut where labels end. Otherwise unlabeled samples are removed: a sequence is cut where
+        they were, and every piece becomes a sequence with the name and the group of its source. So
+        no boundary is learned where samples are missing. Unlabeled samples near ``starts`` among
+        them and at their ends stay. There, a piece continues for the median length of a labeled
+        segment, so that it contains samples on both sides of such a boundary. If no segment is
+        labeled, the median distance of these boundaries counts in its place.
 
         Raises
         ------
@@ -227,8 +203,11 @@ class LabeledSequences(Items):
         known = [~labeled_as(labels, label) for labels in self.labels]
         open_starts = [t[~(m[t] & m[t - 1])] for m, t in zip(known, self.starts)]
         has_starts = any(map(len, open_starts))
-        if not has_starts:
-            self._labeled_otherwise(label)
+        if not has_starts and (all(map(np.all, known)) or not any(map(np.any, known))):
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
+                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
+            )
         n_known = sum(int(np.count_nonzero(mask)) for mask in known)
         if n_known and 2 * n_known < sum(map(len, known)):
             return replace(self, unlabeled=label)
@@ -259,16 +238,6 @@ class LabeledSequences(Items):
             pieces += [(i, a, b) for a, b in pairwise(cuts)]
         return self._pieces(pieces)
 
-    def _labeled_otherwise(self, label: str) -> list[NDArray[np.bool_]]:
-        """Return which samples have another label. Some must have it, and some not."""
-        known = [~labeled_as(labels, label) for labels in self.labels]
-        if all(map(np.all, known)) or not any(map(np.any, known)):
-            raise ValueError(
-                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
-                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
-            )
-        return known
-
     def _kept(self, kept: Sequence[NDArray[np.bool_]]) -> Self:
         """Cut every sequence where samples are not kept."""
         pieces = []
@@ -290,7 +259,6 @@ class LabeledSequences(Items):
 
     def split_by_group(
         self,
-        fractions: Sequence[float] | None = None,
         *,
         n_test: int | None = None,
         groups: Sequence[Sequence[str]] | None = None,
@@ -298,16 +266,12 @@ class LabeledSequences(Items):
     ) -> tuple[Self, ...]:
         """Divide the data set into parts that have no group in common.
 
-        Exactly one of ``fractions``, ``n_test`` and ``groups`` must be given. The first two assign
-        groups to parts at random. Sequences keep their order within a part.
+        Either ``n_test`` or ``groups`` must be given. Sequences keep their order within a part.
 
         Parameters
         ----------
-        fractions : sequence of float, optional
-            The fraction of the groups that each part gets. The fractions sum to 1. Each part gets
-            at least one group.
         n_test : int, optional
-            Make two parts, and put this number of groups into the second part.
+            Make two parts, and put this number of groups, drawn at random, into the second part.
         groups : sequence of sequences of str, optional
             The names of the groups in every part. All other groups are left out.
         random_state : int, RandomState instance or None
@@ -316,33 +280,24 @@ class LabeledSequences(Items):
         Raises
         ------
         ValueError
-            If not exactly one of ``fractions``, ``n_test`` and ``groups`` is given, there are too
-            few groups for the parts, or ``groups`` has an empty part or an unknown or repeated
-            name.
+            If not exactly one of ``n_test`` and ``groups`` is given, a part would be empty, or
+            ``groups`` has an unknown or repeated name.
         """
-        if sum(rule is not None for rule in (fractions, n_test, groups)) != 1:
-            raise ValueError(
-                "LabeledSequences.split_by_group needs exactly one of fractions, n_test and groups."
-            )
+        if (n_test is None) == (groups is None):
+            raise ValueError("LabeledSequences.split_by_group needs either n_test or groups.")
         present = sorted(set(self.groups))
         if groups is None:
             from sklearn.utils import check_random_state
 
-            share = (n_test or 0) / len(present)
-            shares = np.asarray((1.0 - share, share) if fractions is None else fractions)
-            if shares.min() <= 0 or abs(shares.sum() - 1) > 1e-8 or len(shares) > len(present):
+            n_train = len(present) - (n_test or 0)
+            if not 0 < n_train < len(present):
                 raise ValueError(
-                    f"LabeledSequences {self.name!r} needs positive fractions that sum to 1, or "
-                    f"n_test between, and a group per part, got {shares.tolist()} of "
-                    f"{len(present)} groups."
+                    f"LabeledSequences {self.name!r} needs n_test between 0 and {len(present)}, "
+                    f"the number of groups, got {n_test}."
                 )
             order = check_random_state(random_state).permutation(len(present))
-            counts = np.diff(np.round(np.cumsum(shares) * len(present)).astype(int), prepend=0)
-            while counts.min() < 1:  # rounding leaves no part empty
-                counts[counts.argmax()] -= 1
-                counts[counts.argmin()] += 1
-            parts = np.split(order, np.cumsum(counts)[:-1])
-            groups = [[present[i] for i in part] for part in parts]
+            drawn = [present[i] for i in order]
+            groups = [drawn[:n_train], drawn[n_train:]]
         wanted = [group for part in groups for group in part]
         if sorted(wanted) != sorted({*wanted} & {*present}) or not all(map(len, groups)):
             raise ValueError(

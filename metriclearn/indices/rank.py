@@ -17,7 +17,7 @@ from metriclearn.indices.contingency import (
 )
 from metriclearn.indices.pairs import pair_counts
 from metriclearn.problem.partition import label_values
-from metriclearn.running.parameters import Needs, OneOf, Real, Whole, needs
+from metriclearn.running.parameters import Needs, Real, Whole, needs
 from metriclearn.running.values import real_array
 
 Ties = Literal["agree", "ignore"]
@@ -54,6 +54,7 @@ class MannWhitney(NamedTuple):
     method: str
 
 
+@needs
 def goodman_kruskal_gamma(
     a: ArrayLike | None = None,
     b: ArrayLike | None = None,
@@ -342,7 +343,6 @@ def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]
     If ``ties="agree"``, the second number counts the pairs that are tied in both sequences.
     Otherwise the second number is 0.
     """
-    OneOf("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
     return counts.n00, counts.n11 if ties == "agree" else 0
 

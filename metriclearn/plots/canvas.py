@@ -98,6 +98,12 @@ def tidy(
         ax.set_axisbelow(True)
 
 
+def mark(ax: Axes, x: float, y: float, text: str, shift: tuple[int, int], **style: Any) -> None:
+    """Write text in bold beside a point, at a distance in points."""
+    style = {"fontsize": TEXT_SIZE, "fontweight": "bold", "color": PALETTE[1], **style}
+    ax.annotate(text, (x, y), xytext=shift, textcoords="offset points", **style)
+
+
 def words(ax: Axes, x: float, y: float, text: str, **style: Any) -> None:
     """Write text in the common size and color, vertically centered at (x, y)."""
     ax.text(x, y, text, **{"va": "center", **_TEXT, **style})
@@ -119,11 +125,9 @@ def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = F
     part = ax.figure.add_subfigure(place)
     headline(part, ax.get_title(loc="left"))
     ax.set_visible(False)
-    if stacked:
-        grid = part.subplots(len(ratios), height_ratios=ratios, sharex=sharex, squeeze=False)
-    else:
-        grid = part.subplots(1, len(ratios), width_ratios=ratios, sharex=sharex, squeeze=False)
-    return list(grid.flat)
+    rows, columns = (ratios, [1.0]) if stacked else ([1.0], ratios)
+    sizes: dict[str, Any] = {"height_ratios": rows, "width_ratios": columns}
+    return list(part.subplots(len(rows), len(columns), sharex=sharex, squeeze=False, **sizes).flat)
 
 
 def strip(

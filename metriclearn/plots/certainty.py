@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Text, Title, Whole, needs
-from metriclearn.running.values import real_array
+from metriclearn.running.values import check_each, real_array
 
 _MOST_NAMED, _POINTS = 30, 2000
 _BAND = draw.PALETTE[0]
@@ -210,15 +210,12 @@ def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) 
     """
     given = real_array(who, "probabilities", probabilities, 1)
     came = real_array(who, "outcomes", outcomes, 1)
-    if came.shape != given.shape or given.min() < 0 or given.max() > 1:
+    check_each(who, "outcome", len(came), "probabilities", len(given))
+    if given.min() < 0 or given.max() > 1 or not np.isin(came, (0, 1)).all():
         raise ValueError(
-            f"{who} needs one outcome for each probability from 0 to 1, got {came.shape} outcomes "
-            f"for {len(given)} from {given.min():g} to {given.max():g}."
-        )
-    if not np.isin(came, (0, 1)).all():
-        raise ValueError(
-            f"{who} needs outcomes that are True or False, 1 or 0, got "
-            f"{came[~np.isin(came, (0, 1))][0]:g}; pass whether each prediction came true."
+            f"{who} needs probabilities from 0 to 1, and whether each prediction came true, 1 or "
+            f"0, got probabilities from {given.min():g} to {given.max():g} and outcomes "
+            f"{np.unique(came).tolist()[:5]}."
         )
     places = np.minimum((given * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(places, minlength=n_bins)

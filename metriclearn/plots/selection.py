@@ -93,10 +93,7 @@ def plot_elbow(
     if chosen is not None:
         place = chosen, float(cost[numbers == chosen][0])
         ax.plot(*place, "o", color=_MARKED, ms=10)
-        ax.annotate(
-            f"chosen: {chosen}", place, xytext=(9, 9), textcoords="offset points",
-            color=_MARKED, fontsize=draw.TEXT_SIZE + 1, fontweight="bold",
-        )  # fmt: skip
+        draw.mark(ax, *place, f"chosen: {chosen}", (9, 9), fontsize=draw.TEXT_SIZE + 1)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     draw.tidy(ax, "number of segments", "residual cost", grid="y")
     return draw.figure_of(ax)
@@ -346,8 +343,4 @@ def _draw_losses(
     ax.plot(strength, mean, "o-", color=draw.INK, ms=3, lw=1.6)
     ax.plot(strength[best], mean[best], "o", color=_MARKED, ms=9)
     draw.tidy(ax, "", "validation loss", grid="y")
-    place = strength[best], ax.get_ylim()[1]
-    ax.annotate(
-        "least validation loss", place, xytext=(5, -9), textcoords="offset points",
-        color=_MARKED, fontsize=draw.TEXT_SIZE, fontweight="bold",
-    )  # fmt: skip
+    draw.mark(ax, strength[best], ax.get_ylim()[1], "least validation loss", (5, -9))

@@ -1,6 +1,5 @@
 """The public names of metriclearn.problem, each listed once."""
 
-from . import boundary_penalties as boundary_penalties
 from . import charges as charges
 from . import consensus_form as consensus_form
 from . import forms as forms

@@ -1,4 +1,7 @@
-"""Make the form XBXᵀ of a data set X and a metric B, and compute derivatives of its value."""
+"""Make the form XBXᵀ of a data set X and a metric B, and compute derivatives of its value.
+
+The value of a form with penalties falls by a linear function of features of every change-point.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
+from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector, Subspace
-from metriclearn.solvers.mahalanobis import Metric
+from metriclearn.solvers.mahalanobis import Metric, PenalizedMetric
 
 
 class Samples:
@@ -79,8 +83,7 @@ class Samples:
             components = np.zeros((1, components.shape[1]))
         # No array with T rows is made before someone reads the factors.
         if self.truth is not None:
-            subspace = self.subspace
-            return LowRankForm(truth=self.truth, subspace=subspace, components=components)
+            return LowRankForm(subspace=self.subspace, components=components)
         if (single := single_features(components)) is not None:
             features, weights = single
             return LowRankForm(cumulative=self.cumulative[:, features] * weights)
@@ -97,6 +100,27 @@ class Samples:
             sums = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
             return sums / np.sqrt(partition.sizes)[:, None]
         return partition.root(self.centered)
+
+
+class PenalizedSamples(Samples):
+    """One sequence, with features of every position that decide the penalty of a change there.
+
+    Parameters
+    ----------
+    X, scale, truth
+        As for :class:`Samples`.
+    more : callable
+        Computes the features ψ (T+1, q) from X as the user passed it.
+    """
+
+    @cached_property
+    def columns(self) -> NDArray:
+        """The features ψ(t) of a change at t, for every position t, (T+1, q)."""
+        return self.more(np.asarray(self.given, dtype=np.float64))
+
+    def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
+        """Return the form XBXᵀ with the penalty ⟨v, ψ(t)⟩ of a change at t, for weights v (q,)."""
+        return ChargedForm(self.form(components), penalties=self.columns @ weights)
 
 
 class JointFeatures(Protocol):
@@ -155,6 +179,25 @@ class LinearFeatures:
 
     def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))
+
+
+@dataclass(frozen=True)
+class PenalizedFeatures(LinearFeatures):
+    """The score ⟨B, XᵀMX⟩ − ⟨v, Σ_changes ψ(t)⟩, linear in (B, v).
+
+    The penalties add O(Kq) to the time of a gradient.
+    """
+
+    metric: PenalizedMetric
+
+    def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
+        return methodcaller("penalized", self.metric.components(w), self.metric.split(w)[1])
+
+    def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
+        changes = samples.columns[partition.change_points[:-1]].sum(axis=0)
+        # a penalty lowers the value by Σ ψ(t)ᵀv, hence the minus sign
+        of_metric = self.metric.metric.coordinates(samples.pooled(partition))
+        return np.append(of_metric, -changes)
 
 
 def single_features(components: NDArray) -> tuple[NDArray[np.int64], NDArray] | None:

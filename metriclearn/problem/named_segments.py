@@ -126,20 +126,18 @@ def named_truths(codes: Sequence[NDArray], truths: Sequence[Any]) -> list[Any]:
         The same labelings without names.
     """
     # One unknown name makes all truths partial, because all truths of a hinge have one type.
-    if all((row >= 0).all() for row in codes):
-        return [
-            NamedPartition(truth.change_points, row[truth.change_points - 1])
-            if isinstance(truth, Partition)
-            else NamedPartition.from_codes(row)
-            for row, truth in zip(codes, truths)
-        ]
-    partial = [
-        PartialPartition(truth.n_samples, change_points=truth.change_points)
-        if isinstance(truth, Partition)
-        else truth
-        for truth in truths
-    ]
-    return list(map(PartialNames, partial, codes))
+    whole = all((row >= 0).all() for row in codes)
+    named: list[Any] = []
+    for row, truth in zip(codes, truths):
+        ends = truth.change_points if isinstance(truth, Partition) else None
+        if not whole:
+            known = truth if ends is None else PartialPartition(len(row), change_points=ends)
+            named.append(PartialNames(known, row))
+        elif ends is None:
+            named.append(NamedPartition.from_codes(row))
+        else:
+            named.append(NamedPartition(ends, row[ends - 1]))
+    return named
 
 
 class NameScores(NamedTuple):

@@ -137,7 +137,7 @@ INDICES: Rows = [
 EMPTY, FAST = np.zeros((3, 4, 3)), {"objective": [4.0, 2.0], "lower_bound": [0.0, 1.9]}
 WEIGHTS = [[3.0, 1.0, 0.5], [2.0, 0.5, 0.0], [1.0, 0.0, 0.0]]
 TOLD, CAME = [0.1, 0.3, 0.8, 1.0], [0, 0.3, 1, 1]
-OUTCOMES = "needs outcomes that are True or False, 1 or 0, got 0.3"
+OUTCOMES = r"needs probabilities .* from 0.1 to 1 and outcomes \[0.0, 0.3, 1.0\]"
 UNLEARNED = ml.ChangePointMetricLearner()
 PICTURES: Rows = [
     (lambda: plots.plot_segmentation({}), "needs one or more segmentations"),

@@ -9,8 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.baselines import TunedSegmenter
-from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
-from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.joint_features import PenalizedFeatures, PenalizedSamples, Samples
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 from tests.oracles.signals import noisy_steps
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from metriclearn.datasets.annotations import (
-    column_of_annotators,
     note_other,
-    of_annotator,
+    rows_of_annotator,
     seconds_in,
     seconds_text,
 )
@@ -96,14 +95,9 @@ def read_raven(
             f"{path.name!r} has no column {wanted!r}, so its segments have no labels; name one of "
             f"its columns {header[:20]} (label=…, --label)."
         )
-    rows = [
-        (number, defaultdict(str, zip(header, map(str.strip, line))))
-        for number, line in enumerate(lines[1:], 2)
-        if any(map(str.strip, line))
-    ]
-    by = column_of_annotators(header)
-    people = [(row[by] if by else "", name) for _, row in rows]
-    rows = [rows[i] for i in of_annotator(path, people, annotator)]
+    cells = ((number, list(map(str.strip, line))) for number, line in enumerate(lines[1:], 2))
+    filled = ((number, row) for number, row in cells if any(row))
+    rows = rows_of_annotator(path, header, filled, "Begin File", annotator)
     if len(files := sorted({row["Begin File"] for _, row in rows})) > 1:
         raise ValueError(
             f"{os.fspath(path)!r} needs selections of one recording, got {files[:5]}; save a table "
@@ -209,10 +203,7 @@ class _Event(NamedTuple):
 
 def _events(path: Path, label: str | None, annotator: str | None) -> Iterator[_Event]:
     header, lines = text_rows(path, "a table of events")
-    by = column_of_annotators(header)
-    rows = [(i, defaultdict(str, zip(header, row))) for i, row in lines]
-    people = [(cells[by] if by else "", cells["observation id"]) for _, cells in rows]
-    rows = [rows[i] for i in of_annotator(path, people, annotator)]
+    rows = rows_of_annotator(path, header, lines, "observation id", annotator)
     wanted, is_paired = text(label or "Behavior").lower(), "start (s)" in header
     first, last = ("start (s)", "stop (s)") if is_paired else ("time", "time")
     coded = "status" if "status" in header else "behavior type"  # as in versions before 8

@@ -24,9 +24,8 @@ from metriclearn.oracles.change_points import (
     segmentation_oracle,
 )
 from metriclearn.oracles.penalty_search import PenaltySearch, best_penalty
-from metriclearn.problem.boundary_penalties import PenalizedFeatures
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
-from metriclearn.problem.joint_features import LinearFeatures
+from metriclearn.problem.joint_features import LinearFeatures, PenalizedFeatures
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition

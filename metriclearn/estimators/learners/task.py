@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from metriclearn.estimators.learners.alternation import FirstMetric, KnownStart, Piece
 from metriclearn.estimators.reading.data_sets import DataSets, read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings
-from metriclearn.problem.boundary_penalties import PenalizedSamples
-from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.joint_features import PenalizedSamples, Samples
 from metriclearn.problem.partial_labels import fewest_changes
 from metriclearn.running.executors import Executor
 from metriclearn.running.stored import StoredArrays, StoredSamples

@@ -160,9 +160,7 @@ def test_a_data_set_keeps_these_boundaries_where_it_is_cut(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match=r"same label are kept apart: 3 of 8 \(one 3\)"):
         data = ml.datasets.load_tables(tmp_path, RATE)
     assert [end / RATE for end in data.change_points[0]] == ENDS
-    with pytest.warns(UserWarning, match=r"between samples of label 'b' \(2\) are left out"):
-        data.without("b")
-    data = data.without("unknown")
+    data = data.with_unlabeled("unknown")
     assert [ends.tolist() for ends in data.change_points] == [[35, 65, 110, 140], [40, 75, 115]]
     assert data.select([1]).starts[0].tolist() == [75]
     with pytest.raises(ValueError, match=r"needs starts inside of sequence 'one', from 1 to 229"):

@@ -1,16 +1,24 @@
-"""Read data sets that are stored as an npz file of recordings and a table of their segments."""
+"""The readers that data sets share: arrays with a table of segments, folders, tables of samples.
+
+``sources.toml`` says which of them reads a data set, and with which arguments.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.datasets.annotations import read_groups
+from metriclearn.datasets.feature_cache import Extractor
 from metriclearn.datasets.loaders import rows
-from metriclearn.datasets.registry import PathLike, read
+from metriclearn.datasets.recordings import load_recordings
+from metriclearn.datasets.registry import PathLike, existing, read
 from metriclearn.datasets.segment_labels import covering_labels
+from metriclearn.datasets.sequence_folders import load_files
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Whole
@@ -110,3 +118,109 @@ def _by_changes(
                 "the files again."
             ) from error
     return labels
+
+
+def recordings(
+    name: str,
+    root: PathLike | None,
+    *,
+    extractor: Extractor,
+    segments: str = "segments.csv",
+    **options: Any,
+) -> LabeledSequences:
+    """Compute the features of recordings, and label their rows; see load_recordings."""
+    folder = existing(name, segments, root).parent
+    data = load_recordings(folder, extractor, segments, **options)
+    return replace(data, name=name)
+
+
+def tables(name: str, root: PathLike | None, *, label: str) -> LabeledSequences:
+    """Read a table per recording with times and labels, and a table of groups; see load_files."""
+    groups, folder = existing(name, "groups.csv", root), existing(name, "recordings", root)
+    data = load_files(folder, label, ignore=["time"])
+    return replace(data, name=name, groups=read_groups(groups, data.names))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabeledTable:
+    """A table of T samples: P features and one class for every sample.
+
+    Attributes
+    ----------
+    name : str
+    X : array (T, P)
+    y : array (T,) of class names or numbers
+    feature_names : list of str
+
+    See Also
+    --------
+    load_dataset : loads such tables.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_dataset
+    >>> iris = load_dataset("iris")
+    >>> iris.of_classes(["setosa"]).X.shape
+    (50, 4)
+    """
+
+    name: str
+    X: NDArray[np.float64]
+    y: NDArray
+    feature_names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __repr__(self) -> str:
+        return f"LabeledTable({self.name!r}, {len(self)} samples of {self.X.shape[1]} features)"
+
+    @property
+    def classes(self) -> NDArray:
+        """The classes, sorted."""
+        return np.unique(self.y)
+
+    def select(self, rows: ArrayLike | Sequence[int]) -> LabeledTable:
+        """Select samples by index or by mask."""
+        rows = np.asarray(rows)
+        return replace(self, X=self.X[rows], y=self.y[rows])
+
+    def of_classes(self, classes: ArrayLike) -> LabeledTable:
+        """Select all samples of the given classes."""
+        return self.select(np.isin(self.y, np.asarray(classes)))
+
+
+def of_scikit_learn(name: str, root: PathLike | None) -> LabeledTable:
+    """Load a table that comes with scikit-learn. Pixels that are 0 in all digits are left out."""
+    import sklearn.datasets
+
+    bunch = getattr(sklearn.datasets, f"load_{name}")()
+    X, y = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target_names)[bunch.target]
+    varies = np.flatnonzero(np.ptp(X, axis=0) > 0)
+    names = [str(bunch.feature_names[i]).replace("_", " ") for i in varies]
+    X = X if len(varies) == X.shape[1] else X[:, varies]  # the order in memory moves last bits
+    return LabeledTable(name, X, y, names)
+
+
+def read_samples(
+    name: str,
+    root: PathLike | None,
+    *,
+    file: str,
+    label: str,
+    columns: list[str],
+    title: str | None = None,
+) -> LabeledTable:
+    """Read a table with a row per sample. Labels of letters are texts, others are numbers.
+
+    Parameters
+    ----------
+    file, label, columns
+        Name of the file, and of its columns.
+    title : str, optional
+        Name of the result, by default the name of the data set.
+    """
+    kinds = {label: str if name == "letter" else int} | dict.fromkeys(columns, float)
+    table = read(name, file, root, kinds)
+    X = table[columns].to_numpy(dtype=np.float64)
+    return LabeledTable(title or name, X, np.asarray(table[label].to_list()), columns)
