@@ -259,6 +259,7 @@ class LabeledSequences(Items):
 
     def split_by_group(
         self,
+        fractions: Sequence[float] | None = None,
         *,
         n_test: int | None = None,
         groups: Sequence[Sequence[str]] | None = None,
@@ -266,12 +267,16 @@ class LabeledSequences(Items):
     ) -> tuple[Self, ...]:
         """Divide the data set into parts that have no group in common.
 
-        Either ``n_test`` or ``groups`` must be given. Sequences keep their order within a part.
+        Exactly one of ``fractions``, ``n_test`` and ``groups`` must be given. The first two assign
+        groups to parts at random. Sequences keep their order within a part.
 
         Parameters
         ----------
+        fractions : sequence of float, optional
+            The fraction of the groups that each part gets. The fractions sum to 1. Each part gets
+            at least one group.
         n_test : int, optional
-            Make two parts, and put this number of groups, drawn at random, into the second part.
+            Make two parts, and put this number of groups into the second part.
         groups : sequence of sequences of str, optional
             The names of the groups in every part. All other groups are left out.
         random_state : int, RandomState instance or None
@@ -280,24 +285,33 @@ class LabeledSequences(Items):
         Raises
         ------
         ValueError
-            If not exactly one of ``n_test`` and ``groups`` is given, a part would be empty, or
-            ``groups`` has an unknown or repeated name.
+            If not exactly one of ``fractions``, ``n_test`` and ``groups`` is given, there are too
+            few groups for the parts, or ``groups`` has an empty part or an unknown or repeated
+            name.
         """
-        if (n_test is None) == (groups is None):
-            raise ValueError("LabeledSequences.split_by_group needs either n_test or groups.")
+        if sum(rule is not None for rule in (fractions, n_test, groups)) != 1:
+            raise ValueError(
+                "LabeledSequences.split_by_group needs exactly one of fractions, n_test and groups."
+            )
         present = sorted(set(self.groups))
         if groups is None:
             from sklearn.utils import check_random_state
 
-            n_train = len(present) - (n_test or 0)
-            if not 0 < n_train < len(present):
+            share = (n_test or 0) / len(present)
+            shares = np.asarray((1.0 - share, share) if fractions is None else fractions)
+            if shares.min() <= 0 or abs(shares.sum() - 1) > 1e-8 or len(shares) > len(present):
                 raise ValueError(
-                    f"LabeledSequences {self.name!r} needs n_test between 0 and {len(present)}, "
-                    f"the number of groups, got {n_test}."
+                    f"LabeledSequences {self.name!r} needs positive fractions that sum to 1, or "
+                    f"n_test between, and a group per part, got {shares.tolist()} of "
+                    f"{len(present)} groups."
                 )
             order = check_random_state(random_state).permutation(len(present))
-            drawn = [present[i] for i in order]
-            groups = [drawn[:n_train], drawn[n_train:]]
+            counts = np.diff(np.round(np.cumsum(shares) * len(present)).astype(int), prepend=0)
+            while counts.min() < 1:  # rounding leaves no part empty
+                counts[counts.argmax()] -= 1
+                counts[counts.argmin()] += 1
+            parts = np.split(order, np.cumsum(counts)[:-1])
+            groups = [[present[i] for i in part] for part in parts]
         wanted = [group for part in groups for group in part]
         if sorted(wanted) != sorted({*wanted} & {*present}) or not all(map(len, groups)):
             raise ValueError(

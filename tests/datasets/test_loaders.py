@@ -27,7 +27,8 @@ COMING_WITH_SCIKIT_LEARN = {"iris", "wine", "digits", "breast_cancer"}
 # neighbors are one), labels, features, and the mean of their sizes
 REAL: list[tuple[str, dict[str, Any], tuple[float, ...]]] = [
     ("hapt", {}, (36, 18, 19541, 735, 23, 36, 1.74249)),
-    ("hapt", {"unlabeled": "unknown"}, (36, 18, 26306, 1115, 24, 36, 1.66893)),
+    ("hapt", {"features": "extended", "unlabeled": "unknown"},
+     (36, 18, 26306, 1115, 24, 80, 1.16283)),
     ("hapt", {"window": 200, "unlabeled": "keep", "labels": "activities"},
      (36, 18, 3273, 1051, 13, 36, 1.45122)),
     ("gesture_phase", {"features": "both", "derived": True}, (5, 2, 7322, 283, 5, 78, 0.984714)),
@@ -373,17 +374,21 @@ def test_windows_of_phones_by_hand(tmp_path: Path) -> None:
 
 def test_units_and_features_of_phones(tmp_path: Path) -> None:
     write(tmp_path, "hapt")
-    basic, raw, both = (
+    extended, basic, raw, both = (
         load_dataset("hapt", tmp_path, window=4, features=features, unlabeled="keep")
-        for features in ("basic", "raw", "both")
+        for features in ("extended", "basic", "raw", "both")
     )
     values = ARRAYS["hapt"]["exp07_user09"].astype(float)
     acc, gyro = values[4:8, :3] / 720, values[4:8, 3:] * 0.0175 * np.pi / 180
-    found = row(basic, 1, 1)
+    found = row(extended, 1, 1)
     assert found["acc_x_mean"] == pytest.approx(acc[:, 0].mean())
+    assert found["gyro_z_max"] == pytest.approx(gyro[:, 2].max())
     assert found["acc_y_log_sd"] == pytest.approx(np.log(acc[:, 1].std() + 1e-3))
     assert found["gyro_x_mean_abs_diff"] == pytest.approx(np.abs(np.diff(gyro[:, 0])).mean())
-    assert basic.sequences[1].shape == (10, 36)
+    assert found["gyro_y_slope"] == pytest.approx((gyro[3, 1] - gyro[0, 1]) / 3)
+    assert found["acc_norm_median"] == pytest.approx(np.median(np.linalg.norm(acc, axis=1)))
+    assert found["gyro_norm_min"] == pytest.approx(np.linalg.norm(gyro, axis=1).min())
+    assert extended.sequences[1].shape == (10, 80)
     assert (len(basic.feature_names), basic.feature_names[5:8:2]) == (
         36,
         ["gyro_z_mean", "acc_y_sd"],

@@ -99,10 +99,12 @@ BAD_DATA = [
     ({"sequences": [], "labels": [], "groups": [], "names": []}, "needs non-empty lists"),
 ]
 BAD_SPLITS: list[tuple[dict[str, Any], str]] = [
-    ({}, "either n_test or groups"),
-    ({"n_test": 1, "groups": [["p"], ["q"]]}, "either n_test or groups"),
-    ({"n_test": 3}, "n_test between 0 and 3, the number of groups, got 3"),
-    ({"n_test": 0}, "n_test between 0 and 3, the number of groups, got 0"),
+    ({}, "exactly one of fractions"),
+    ({"fractions": (0.5, 0.5), "n_test": 1}, "exactly one of fractions"),
+    ({"fractions": (0.5, 0.4)}, "sum to 1"),
+    ({"fractions": (0.25, 0.25, 0.25, 0.25)}, "of 3 groups"),
+    ({"n_test": 3}, r"or n_test between, .* got \[0.0, 1.0\] of 3"),
+    ({"n_test": 0}, "or n_test between"),
     ({"groups": [["p"], ["x"]]}, "distinct groups among .*'x'"),
     ({"groups": [["p", "q"], ["q"]]}, "distinct groups among"),
     ({"groups": [["p"], []]}, "non-empty parts"),
@@ -129,13 +131,13 @@ def test_what_does_not_fit_is_refused(call: Callable[[], Any], sentence: str) ->
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from("abcdef"), min_size=3, max_size=12).filter(lambda g: len(set(g)) >= 3),
-    st.integers(1, 2),
+    st.sampled_from([(0.5, 0.25, 0.25), (0.98, 0.01, 0.01), (0.2, 0.8), (1.0,)]),
     st.integers(0, 5),
 )
-def test_split_never_divides_a_group(groups: list[str], n_test: int, seed: int) -> None:
+def test_split_never_divides_a_group(groups, fractions: tuple[float, ...], seed: int) -> None:
     dataset = build(groups)
-    parts = dataset.split_by_group(n_test=n_test, random_state=seed)
-    again = dataset.split_by_group(n_test=n_test, random_state=seed)
+    parts = dataset.split_by_group(fractions, random_state=seed)
+    again = dataset.split_by_group(fractions, random_state=seed)
     members = [set(part.groups) for part in parts]
     assert [part.names for part in parts] == [part.names for part in again]
     assert sorted(name for part in parts for name in part.names) == sorted(dataset.names)
@@ -145,6 +147,8 @@ def test_split_never_divides_a_group(groups: list[str], n_test: int, seed: int) 
 
 def test_split_counts() -> None:
     dataset = build([f"g{i}" for i in range(10)])
+    sizes = [len(p) for p in dataset.split_by_group((0.5, 0.3, 0.2), random_state=0)]
+    assert sizes == [5, 3, 2]
     assert [len(p) for p in dataset.split_by_group(n_test=3, random_state=0)] == [7, 3]
     drawn = {
         tuple(dataset.split_by_group(n_test=3, random_state=seed)[1].names) for seed in range(5)

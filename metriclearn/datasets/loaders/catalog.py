@@ -109,8 +109,10 @@ def load_dataset(name: str, root: PathLike | None = None, **options: Any) -> Any
     * ``features`` ("basic"): ``"basic"`` computes six features of each of the six channels, such as
       ``acc_x_mean``: the mean, the sd, the mean absolute difference of neighboring samples, and the
       natural logarithms of .001 plus the sd (``log_sd``) and plus the root mean square of the
-      frequencies up to 5 Hz (``log_low_band``) and above (``log_high_band``). ``"raw"`` gives the
-      samples, such as ``acc_x_0``. ``"both"`` gives the raw features, then the basic ones.
+      frequencies up to 5 Hz (``log_low_band``) and above (``log_high_band``). ``"extended"`` adds
+      minimum, maximum, median and slope (per sample), and the norms of acceleration and of angular
+      velocity as channels: 80 features. ``"raw"`` gives the samples, such as ``acc_x_0``.
+      ``"both"`` gives the raw features, then the basic ones.
     * ``unlabeled`` ("drop"): ``"drop"`` removes the windows of gaps and joins the rest, ``"keep"``
       makes every gap a segment, ``"unknown"`` labels these windows −1, so labels are partial.
     * ``labels`` ("segments"): ``"segments"`` numbers the segments. ``"activities"`` uses numbers of

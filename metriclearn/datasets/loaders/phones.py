@@ -34,13 +34,19 @@ def _log_band(windows: Signals, low: float = 0.0, high: float = np.inf) -> Signa
     return np.log(np.sqrt(power[:, chosen].sum(axis=1)) + _FLOOR)
 
 
-_FUNCTIONS: dict[str, Callable[[Signals], Signals]] = {
+_BASIC: dict[str, Callable[[Signals], Signals]] = {
     "mean": lambda windows: windows.mean(axis=1),
     "sd": lambda windows: windows.std(axis=1),
     "log_sd": lambda windows: np.log(windows.std(axis=1) + _FLOOR),
     "mean_abs_diff": lambda windows: np.abs(np.diff(windows, axis=1)).mean(axis=1),
     "log_low_band": partial(_log_band, high=_BAND_EDGE),
     "log_high_band": partial(_log_band, low=_BAND_EDGE),
+}
+_EXTENDED = _BASIC | {
+    "min": lambda windows: windows.min(axis=1),
+    "max": lambda windows: windows.max(axis=1),
+    "median": lambda windows: np.median(windows, axis=1),
+    "slope": lambda windows: (windows[:, -1] - windows[:, 0]) / (windows.shape[1] - 1),
 }
 
 
@@ -50,7 +56,7 @@ def hapt(
     root: PathLike | None,
     *,
     window: Annotated[int, Whole(2)] = 25,
-    features: Literal["basic", "raw", "both"] = "basic",
+    features: Literal["basic", "extended", "raw", "both"] = "basic",
     unlabeled: Literal["drop", "keep", "unknown"] = "drop",
     labels: Literal["segments", "activities"] = "segments",
 ) -> LabeledSequences:
@@ -77,15 +83,19 @@ def hapt(
 
 def _features(signals: Signals, window: int, features: str) -> tuple[Signals, list[str]]:
     """Compute the features of all complete windows, (T // window, P), and their names."""
-    count = len(signals) // window
+    count, channels = len(signals) // window, list(_CHANNELS)
     columns, names = list[Signals](), list[str]()
+    if features == "extended":
+        norms = [np.linalg.norm(signals[:, part], axis=1) for part in (slice(0, 3), slice(3, 6))]
+        signals, channels = np.column_stack([signals, *norms]), [*channels, "acc_norm", "gyro_norm"]
     windows = signals[: count * window].reshape(count, window, -1)
     if features in ("raw", "both"):
         columns.append(windows.reshape(count, -1))
-        names += [f"{channel}_{i}" for i in range(window) for channel in _CHANNELS]
+        names += [f"{channel}_{i}" for i in range(window) for channel in channels]
     if features != "raw":
-        columns += [function(windows) for function in _FUNCTIONS.values()]
-        names += [f"{channel}_{function}" for function in _FUNCTIONS for channel in _CHANNELS]
+        functions = _EXTENDED if features == "extended" else _BASIC
+        columns += [function(windows) for function in functions.values()]
+        names += [f"{channel}_{function}" for function in functions for channel in channels]
     return np.hstack(columns), names
 
 
