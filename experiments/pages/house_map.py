@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -51,50 +52,32 @@ def rooms() -> dict[str, Room]:
     name."""
     import grimp
 
-    graph = grimp.build_graph("metriclearn", "experiments", cache_dir=None)
-    top = {"experiments"} | {
-        module
-        for module in graph.find_children("metriclearn")
-        if (ROOT / module.replace(".", "/")).is_dir()
-    }
-    uses: dict[str, set[str]] = {name: set() for name in top}
-    for module in graph.modules:
-        home = _home(module, top)
-        for imported in graph.find_modules_directly_imported_by(module) if home else ():
-            other = _home(imported, top)
-            details = graph.get_import_details(importer=module, imported=imported)
-            if other not in (None, home) and not all(_is_for_types(item) for item in details):
-                uses[str(home)].add(str(other))
+    graph = grimp.build_graph(
+        "metriclearn", "experiments", exclude_type_checking_imports=True, cache_dir=None
+    )
+    children = graph.find_children("metriclearn")
+    top = {"experiments", *(name for name in children if (ROOT / _path(name)).is_dir())}
+    for name in top:
+        graph.squash_module(name)
+    uses = {name: graph.find_modules_directly_imported_by(name) & top - {name} for name in top}
     found = {}
     for name in sorted(top):
-        folder = ROOT / name.replace(".", "/")
+        folder = ROOT / _path(name)
         inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
-        floor = _floor(name, uses)
-        below = tuple(sorted(_path(other) for other in uses[name]))
-        found[_path(name)] = Room(_path(name), _purpose(folder), below, floor, tuple(inner))
+        below = tuple(sorted(map(_path, uses[name])))
+        room = Room(_path(name), _purpose(folder), below, _floor(name, uses), tuple(inner))
+        found[room.name] = room
     return found
 
 
-def _home(module: str, top: set[str]) -> str | None:
-    """Return the folder in ``top`` that contains a module, or None if there is none."""
-    return next((name for name in top if f"{module}.".startswith(f"{name}.")), None)
-
-
-def _is_for_types(details: object) -> bool:
-    """Return whether an import is only for the type checker."""
-    line = str(dict(details).get("line_contents", ""))  # type: ignore[call-overload]
-    return line.startswith("if TYPE_CHECKING")
-
-
-def _floor(name: str, uses: dict[str, set[str]], above: tuple[str, ...] = ()) -> int:
+def _floor(name: str, uses: Mapping[str, set[str]]) -> int:
     """Return the floor of a folder, that is, the length of the longest chain of folders below
     it."""
-    below = [other for other in uses[name] if other not in above]
-    return max((1 + _floor(other, uses, (*above, name)) for other in below), default=0)
+    return max((1 + _floor(other, uses) for other in uses[name]), default=0)
 
 
-def _path(name: str) -> str:
-    return name.replace(".", "/")
+def _path(module: str) -> str:
+    return module.replace(".", "/")
 
 
 def _purpose(folder: Path) -> str:
