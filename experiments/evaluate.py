@@ -20,9 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from experiments.harness.cases import fingerprints, load_sequences, synthetic_sequences
 from experiments.harness.command_line import from_command_line
-from experiments.harness.procedure import NOT_FITTED, statistics
 from experiments.harness.report import page, write_report
-from experiments.harness.results import COLUMNS, MEASURE
+from experiments.harness.results import COLUMNS, MEASURE, NOT_FITTED, statistics
 from experiments.harness.scoring import inner_f1, segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences

@@ -34,20 +34,18 @@ import jinja2
 import numpy as np
 
 from experiments.benchmarks.benchmark import cell, page_of
-from experiments.harness.procedure import standard_error
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
     MEASURE,
     ONE,
     OURS,
     Cell,
-    headline,
-    markdown_table,
     read_results,
     results_table,
     rows_of,
-    table_markdown,
+    standard_error,
 )
+from experiments.harness.wording import headline, markdown_table, table_markdown
 from experiments.league import ranks
 from experiments.pages.house_map import house_picture, house_table
 from experiments.pages.pictures import ROOT, digest, take, texts_of, title_of

@@ -31,7 +31,8 @@ from experiments.harness.committed import with_kept
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
-from experiments.harness.results import OURS, markdown_table, read_results, results_table
+from experiments.harness.results import OURS, read_results, results_table
+from experiments.harness.wording import markdown_table
 from metriclearn.running.command_line import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.benchmarks.machine import Row, Timing, in_own_process
-from experiments.harness.results import markdown_table
+from experiments.harness.wording import markdown_table
 from experiments.pages.pictures import take
 from metriclearn.plots.canvas import number
 

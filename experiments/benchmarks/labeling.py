@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, in_turns
-from experiments.harness.procedure import standard_error
+from experiments.harness.results import standard_error
 from experiments.studies.labeling_effort import asked, held_out
 from metriclearn import PartialPartition, Partition
 from metriclearn.apps.label_page.annotation import Annotation

@@ -26,8 +26,9 @@ from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from experiments.harness.command_line import CONFIGS, configuration
 from experiments.harness.committed import COMMITTED
-from experiments.harness.procedure import Case, Method, Procedure, standard_error, statistics
-from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
+from experiments.harness.procedure import Case, Method, Procedure
+from experiments.harness.results import is_ours, read_results, rows_of, standard_error, statistics
+from experiments.harness.wording import counted, plural
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn.plots.canvas import number
 

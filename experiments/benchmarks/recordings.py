@@ -28,7 +28,7 @@ from experiments.data.assembled_shows import build_shows
 from experiments.data.drawn_scenes import FOLDERS, FRAME_RATE
 from experiments.data.generated_videos import build_videos, plan
 from experiments.harness.cases import group_cases, group_folds
-from experiments.harness.procedure import standard_error
+from experiments.harness.results import standard_error
 from experiments.harness.scoring import inner_f1
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, SquaredFrobenius

@@ -18,16 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import fingerprints, read_cases
 from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Scores,
-    Story,
-    tables_and_rows,
-)
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import (
     Artifacts,
     Strip,
@@ -160,7 +151,7 @@ class Comparison(Procedure):
         Draw the segmentations of the row "ours"."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
-        mine, told = best_outcome(first), tables_and_rows(self, outcomes)
+        mine, told = best_outcome(first), self.numbers(outcomes)
         (folder / "models").mkdir(parents=True, exist_ok=True)
         for outcome in outcomes:
             name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name

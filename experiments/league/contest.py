@@ -29,9 +29,9 @@ from sklearn.utils import check_random_state
 from experiments.harness.cases import case_of, cut, group_cases, group_folds, refitted, refuse_seen
 from experiments.harness.committed import COMMITTED, rows_of
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
+from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, read_results
+from experiments.harness.results import MEASURE, OURS, Row, read_results
 from experiments.harness.scoring import NAMES, Pairs, segmented
 from experiments.league.contestants import Contestant
 from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
@@ -150,7 +150,7 @@ class League(Comparison):
 
         ``paired.md`` has the paired differences from ours, and from windows with extra trees.
         """
-        numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
+        numbers, committed = self.numbers(outcomes), COMMITTED / f"{self.config.name}.json"
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing

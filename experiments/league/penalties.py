@@ -18,21 +18,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
-from experiments.harness.procedure import (
-    NOT_FITTED,
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    grouped,
-    statistics,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import NOT_FITTED, Row, grouped, statistics
 from metriclearn.baselines import IntervalRegression
 from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_dataset
 from metriclearn.oracles.penalty_search import widest_run
@@ -164,17 +152,14 @@ class Penalties(Procedure):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Make one table of all sets, with the published results as further rows."""
-        numbers = tables_and_rows(self, outcomes)
+        numbers = self.numbers(outcomes)
         done = grouped(outcomes, lambda outcome: outcome.case.train.name)
         folds = {
             name: {int(o.case.name.rpartition(" ")[2]) for o in mine} for name, mine in done.items()
         }
         numbers["rows"] = [*numbers["rows"], *published(folds)]
-        protocol = (
-            f"{len(folds)} sets with their official test folds. Strengths are chosen by the fewest "
-            f"label errors in {self.config.n_folds}-fold cross-validation inside the training "
-            'folds. The row "ours" is the one of our methods that the training data choose.'
-        )
+        facts = {"n_sets": len(folds), "n_folds": self.config.n_folds}
+        protocol = page("penalties.protocol.j2", **facts).strip()
         return Story(protocol, Artifacts(), numbers)
 
 

@@ -11,16 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
 from experiments.harness.committed import is_older
-from experiments.harness.procedure import standard_error
-from experiments.harness.results import (
-    MEASURE,
-    ONE,
-    OURS,
-    holm,
-    is_ours,
-    markdown_table,
-    paired_tests,
-)
+from experiments.harness.results import MEASURE, ONE, OURS, is_ours, standard_error
+from experiments.harness.wording import holm, markdown_table, paired_tests
 from metriclearn.plots.canvas import INK, canvas, figure_of
 
 Results = Mapping[str, Any]

@@ -19,16 +19,9 @@ from omegaconf import OmegaConf
 from experiments.data.drawn_scenes import FOLDERS
 from experiments.harness.cases import case_of, group_cases, group_folds, joined, refuse_seen
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import (
-    Case,
-    Outcome,
-    Row,
-    Scores,
-    Story,
-    grouped,
-    tables_and_rows,
-)
+from experiments.harness.procedure import Case, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, Strip
+from experiments.harness.results import Row, grouped
 from experiments.harness.scoring import Pairs
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.feature_cache import Extractor
@@ -129,9 +122,7 @@ class AudioAndVideo(Comparison):
             protocols.setdefault(part.protocol, []).append(name)
         texts = [f"{', '.join(names)}: {text}" for text, names in protocols.items()]
         artifacts = Artifacts(strips=strips, notes=notes, **by_method)
-        return Story(
-            " ".join(texts), artifacts, tables_and_rows(self, outcomes), self.default(outcomes)
-        )
+        return Story(" ".join(texts), artifacts, self.numbers(outcomes), self.default(outcomes))
 
 
 def folder_cases(

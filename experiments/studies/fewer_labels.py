@@ -33,30 +33,15 @@ from sklearn.utils import check_random_state
 
 from experiments.harness.cases import case_of, cut, group_folds, read_cases, synthetic_sequences
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Row,
-    Scores,
-    Story,
-    curve_of,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import MEASURE, OURS, Row, curve_of
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn import PartialPartition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import number
 
-_PROTOCOL = (
-    "In each draw, a part of every training and validation sequence is labeled; test sequences are "
-    "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
-    "validation sequences. Our method alternates between completing the labels and learning."
-)
 _KNOWN = (
     "The loss on what is known: of every labeled stretch, and 1 where no change is found between "
     "two stretches that differ."
@@ -159,9 +144,9 @@ class Figure1(Comparison):
         return {"title": title, "unit": "draw of all sequences", "note": note}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        tables = tables_and_rows(self, outcomes)
+        tables = self.numbers(outcomes)
         drawn = {"Loss by labeled part": (partial(plot_information, tables), 1.3)}
-        return Story(_PROTOCOL, Artifacts(figures=drawn), tables)
+        return Story(page("figure1.protocol.j2").strip(), Artifacts(figures=drawn), tables)
 
 
 def plot_information(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
@@ -214,7 +199,7 @@ class UnlabeledStretches(Comparison):
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         first = next(iter(self.config.readings))
         told = super().story([o for o in outcomes if o.case.column == first], folder)
-        numbers = tables_and_rows(self, outcomes)
+        numbers = self.numbers(outcomes)
         found: dict[str, list[str]] = {}
         for outcome in outcomes:
             there, known = counts(outcome.models["estimated"], outcome.case.test)

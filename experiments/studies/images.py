@@ -29,19 +29,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import refuse_seen
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    tables_and_rows,
-)
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.results import MEASURE, OURS, Row
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.indices import covering, jaccard_score, partition_loss
@@ -213,7 +203,7 @@ class Images(Procedure):
         n_test = len(outcomes[0].case.test.data)
         settings = {"config": self.config, "n_test": n_test, "chosen_by": chosen_by}
         protocol = page("images.protocol.j2", **settings).strip()
-        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
+        return Story(protocol, artifacts, self.numbers(outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
         """Return a function that draws test images of the first seed, ordered by our loss. On a
