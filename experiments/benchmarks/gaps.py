@@ -216,10 +216,13 @@ def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, 
     return left_out, {method: means[method] for method in sorted(means)}
 
 
-@BENCH.table("Loss with gaps", SOURCES, "Mean ‖M − N‖² on all rows of complete test recordings.")
+@BENCH.table("Loss with gaps", SOURCES)
 def measured(name: str, run: Run) -> Iterator[Row]:
     """Yield one row for every kind of damage. A row has mean losses over draws, and their excess
-    over the losses on complete recordings, in %."""
+    over the losses on complete recordings, in %.
+
+    Mean ‖M − N‖² on all rows of complete test recordings.
+    """
     complete: dict[str, float] = {}
     for title, damage in list(DAMAGES.items())[: 4 if run.tiny else None]:
         # With 20 % lost, one draw is enough, because every draw loses many rows. More draws would

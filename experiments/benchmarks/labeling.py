@@ -230,16 +230,14 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
         browser.save_screenshot(str(target / "label_sound.png"))
 
 
-@BENCH.table(
-    "Zooming",
-    lambda run: filter(None, [chromium()]),
-    "In the quietest sixteenth of the time, and over all of it: in a browser that draws "
-    "without a graphics card other work on the machine takes frames away.",
-    part="page",
-)
+@BENCH.table("Zooming", lambda run: filter(None, [chromium()]), part="page")
 def frames(browser: Any, run: Run) -> Row:
     """Zoom a recording at 50 Hz, with a turn of the mouse wheel in every frame, and take three
-    screenshots."""
+    screenshots.
+
+    In the quietest sixteenth of the time, and over all of it: in a browser that draws without a
+    graphics card other work on the machine takes frames away.
+    """
     browser.set_script_timeout(120)
     X = np.random.default_rng(0).normal(size=(int((60 if run.tiny else 3600) * _RATE), 6))
     X += 3 * np.sin(np.arange(len(X)) / 900)[:, None]

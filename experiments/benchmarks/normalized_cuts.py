@@ -76,14 +76,12 @@ def ellipse(seed: int) -> tuple[NDArray, NDArray]:
     return np.clip(image, 0.0, 1.0), mask.astype(np.int64)
 
 
-@BENCH.table(
-    "training",
-    _METRICS,
-    "10 images, two threads; an outer step from each of three starts, then the best.",
-    apart=True,
-)
+@BENCH.table("training", _METRICS, apart=True)
 def training(metric: str, run: Run) -> machine.Row:
-    """Train on 10 images of at least 1500 nodes."""
+    """Train on 10 images of at least 1500 nodes.
+
+    10 images, two threads; an outer step from each of three starts, then the best.
+    """
     images, labels = images_of(2 if run.tiny else 10)
     features = ml.features.ImageFeatures(PixelBlocks(60 if run.tiny else 1600))
     nodes = [features.nodes(image) for image in images]
@@ -101,9 +99,12 @@ def training(metric: str, run: Run) -> machine.Row:
     }
 
 
-@BENCH.table("prediction", note="Superpixels and features included.", apart=True)
+@BENCH.table("prediction", apart=True)
 def prediction(case: None, run: Run) -> machine.Row:
-    """Predict one image of 300×225 pixels, after another prediction has loaded all libraries."""
+    """Predict one image of 300×225 pixels, after another prediction has loaded all libraries.
+
+    Superpixels and features included.
+    """
     from skimage.transform import resize
 
     images, labels = images_of(3)
@@ -122,10 +123,13 @@ def hinge_of(similarity: Similarity, nodes: list[ImageNodes], masks: list[NDArra
     return problem_of(learner, nodes, masks).risk
 
 
-@BENCH.table("large", _KINDS, "Budget for similarities: 1 GiB.", apart=True)
+@BENCH.table("large", _KINDS, apart=True)
 def large(kind: str, run: Run) -> machine.Row:
     """Time one value and gradient of the objective, and one normalized cut, for a graph whose
-    matrix W exceeds the memory budget."""
+    matrix W exceeds the memory budget.
+
+    Budget for similarities: 1 GiB.
+    """
     image, mask = ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
     blocks = PixelBlocks(2500 if run.tiny else 20_100)
@@ -150,10 +154,13 @@ def large(kind: str, run: Run) -> machine.Row:
     }
 
 
-@BENCH.table("random features", note="Objective of 3 images, 30 draws each.")
+@BENCH.table("random features")
 def random_features(case: None, run: Run) -> Iterator[machine.Row]:
     """Compare the objective of 3 images under random features with the exact one. The relative
-    errors of all draws are kept."""
+    errors of all draws are kept.
+
+    Objective of 3 images, 30 draws each.
+    """
     counts, runs = ((50, 100), 2) if run.tiny else ((50, 100, 200, 400, 800, 1600), 30)
     images, masks = images_of(3)
     nodes = [ml.features.ImageFeatures(Superpixels(300)).nodes(image) for image in images]

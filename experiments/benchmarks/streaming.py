@@ -59,11 +59,13 @@ def block(number: int) -> NDArray[np.float64]:
 @BENCH.table(
     "Ten features with a change every thousand samples, in chunks of a hundred",
     lambda run: (100_000, 200_000) if run.tiny else (1_000_000, 10_000_000),
-    "Memory of the whole process, at its peak.",
     apart=True,
 )
 def in_chunks(n_samples: int, run: Run) -> Row:
-    """Push samples in chunks of 100, and return one row with peak memory and speed."""
+    """Push samples in chunks of 100, and return one row with peak memory and speed.
+
+    Memory of the whole process, at its peak.
+    """
     stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
     stream.push(block(0)[:_CHUNK])  # compiles
     for number in range(n_samples // _BLOCK):
