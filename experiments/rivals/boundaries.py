@@ -1,4 +1,4 @@
-"""Methods that only find boundaries: a supervised classifier, and two methods that use no names."""
+"""Methods that only find boundaries: a supervised classifier, and methods that use no names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.scoring import least_loss, truth_of
-from experiments.rivals.windows import owners
+from experiments.rivals.windows import Arrays, owners
 from metriclearn import Partition
 from metriclearn.views.posteriors import LEAST, held_out_models, probabilities
 from metriclearn.views.windows import typical_length, widths_for
 
-Arrays = Sequence[NDArray]
+_NARROWEST = 10  # subsequences that claspy searches begin with this width
 _NEAR = 1  # a position at most this many rows from a change counts as a boundary
 
 
@@ -273,3 +273,53 @@ def _arcs(values: NDArray, m: int) -> NDArray[np.float64]:
     curve = np.minimum(np.cumsum(marks)[:n] / expected, 1.0)
     curve[:m] = curve[-m:] = 1.0
     return curve
+
+
+@dataclass(eq=False, repr=False)
+class ScoreProfile(TunedCut):
+    """ClaSP: cut where a classifier by nearest neighbors tells subsequences on both sides apart.
+
+    Both parts are divided again. By the authors' settings, the width of subsequences follows from
+    each recording, and a test of significance decides when to stop. The other option is the number
+    of segments of a recording whose segments are as long as labeled ones on average. The option
+    with less loss on training data is taken. If there are several features, ClaSP sees their
+    leading principal components.
+
+    Parameters
+    ----------
+    n_components : int
+
+    References
+    ----------
+    Ermshaus, Schäfer & Leser, ClaSP: parameter-free time series segmentation, Data Mining and
+    Knowledge Discovery 37, 2023.
+    """
+
+    n_components: int = 3
+
+    options = ("learned", "as long as labeled")
+
+    def prepare(self, X: Arrays, y: Arrays) -> None:
+        """Find the principal components, and the mean length of labeled segments."""
+        self.columns_ = principal_components(X, self.n_components)
+        truths: list[Any] = list(map(truth_of, y))
+        self.length_ = sum(map(len, X)) / sum(truth.n_clusters for truth in truths)
+
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
+        """Return the principal components of every row, (T, n_components)."""
+        return self.columns_.transform(x)
+
+    def cut(self, curve: NDArray, option: str) -> NDArray[np.int64]:
+        """Segment the principal components."""
+        from experiments.rivals.compiled_clasp import BinaryClaSPSegmentation
+
+        given: dict[str, Any] = {}
+        if option != "learned":
+            count = max(1, round(len(curve) / self.length_))
+            given = {"n_segments": count, "validation": None}
+        try:
+            changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
+        except OverflowError:  # the search for a width does not end, as on some short recordings
+            given["window_size"] = _NARROWEST
+            changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
+        return np.append(changes, len(curve)).astype(np.int64)
