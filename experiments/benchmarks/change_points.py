@@ -25,16 +25,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import metriclearn as ml
+from experiments.benchmarks import machine
 from experiments.benchmarks.benchmark import Benchmark, Run, cell
-from experiments.benchmarks.machine import (
-    Row,
-    in_own_process,
-    in_turns,
-    peak_above,
-    power_of,
-    side_by_side,
-    timed,
-)
+from experiments.benchmarks.machine import Row, in_own_process, in_turns, side_by_side
 from experiments.benchmarks.peers import Ends, Program, answering, installed, objective, programs
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.scores.segment_score import SegmentScore
@@ -134,7 +127,7 @@ def with_product(size: tuple[int, ...], run: Run) -> Row:
     calls = {name: partial(multiplied, one) for name, one in able.items()}
     calls["ours"] = partial(learner.predict_change_points, signal.X)
     cells = side_by_side(calls, run.repeats, signal.same)
-    cells["product alone"] = timed(lambda: signal.X @ signal.L, run.repeats).of_processor
+    cells["product alone"] = machine.timed(lambda: signal.X @ signal.L, run.repeats).of_processor
     return {_SIZE: signal.name, **cells}
 
 
@@ -147,7 +140,7 @@ def peak(signal: Signal, count: int | None = None) -> float:
 
 def _memory(signal: Signal, count: int | None) -> Row:
     form = signal.form if count is None else ml.problem.LowRankForm(signal.Z)
-    return {_PEAK: peak_above(partial(ml.oracles.ChangePoints(), form, count))}
+    return {_PEAK: machine.peak_above(partial(ml.oracles.ChangePoints(), form, count))}
 
 
 def known_number(signal: Signal, count: int, repeats: int) -> Row:
@@ -277,7 +270,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
         title = f"{kind}: {longest} in {cell(lines[-1]['ours'])}"
         for name in (name for name, value in lines[0].items() if isinstance(value, dict)):
             times = {row["T"]: row[name]["median"] for row in lines if name in row}
-            power = power_of(list(times), list(times.values()))
+            power = machine.power_of(list(times), list(times.values()))
             label = f"{name}, T^{power:.2f}"
             plot_scaling(list(times), list(times.values()), ax=ax, label=label, title=title)
     return figure

@@ -26,18 +26,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import metriclearn as ml
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from experiments.harness.cases import group_folds
 from experiments.harness.scoring import sequence_losses
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    FullMetric,
-    NamedSegmentLearner,
-    SquaredFrobenius,
-    regular,
-)
 from metriclearn.datasets import LabeledSequences, data_folder, load_dataset
 from metriclearn.views import LeaveOut, Neighbors
 
@@ -137,7 +130,7 @@ def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> 
     """Put a damaged recording back on its original grid, (n, channels). Gaps of more than
     ``longest_gap`` seconds are NaN."""
     values = np.full((n, frame.shape[1]), np.nan)
-    for piece in regular(frame, source.rate, longest_gap):
+    for piece in ml.regular(frame, source.rate, longest_gap):
         rows = np.rint(piece.index.to_numpy() * source.rate).astype(int)
         values[rows[rows < n]] = piece.to_numpy()[rows < n]
     return values
@@ -177,14 +170,14 @@ def damaged(
 def fitted(kind: str, way: str, source: Source, tiny: bool, train: LabeledSequences) -> Any:
     """Fit the learner of a column of the table, and tune its penalty on the data of the fit."""
     parameters: dict[str, Any] = {
-        "regularizer": SquaredFrobenius(source.strength),
-        "solver": BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
+        "regularizer": ml.SquaredFrobenius(source.strength),
+        "solver": ml.BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
         "view": LeaveOut() if way == _LEFT_OUT else None,
         "verbose": False,
     }
-    learner: Any = ChangePointMetricLearner(metric=FullMetric(), **parameters)
+    learner: Any = ml.ChangePointMetricLearner(metric=ml.FullMetric(), **parameters)
     if kind == "named":  # neighbors would read across gaps
-        learner = NamedSegmentLearner(emissions=Neighbors(context=0), **parameters)
+        learner = ml.NamedSegmentLearner(emissions=Neighbors(context=0), **parameters)
     pair = train.sequences, train.labels
     return learner.fit(*pair).tune_penalty(*pair)
 

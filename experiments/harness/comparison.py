@@ -13,21 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from omegaconf import DictConfig
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import fingerprints, read_cases
 from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
-from experiments.harness.report import (
-    Artifacts,
-    Strip,
-    column_units,
-    file_name,
-    learned_metrics,
-    page,
-    standardized_weights,
-)
+from experiments.harness.report import Artifacts, Strip, file_name, page
 from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cell, is_ours, results_table
 from experiments.harness.scoring import (
     NAMES,
@@ -228,6 +221,39 @@ def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
         return chosen[0]
     some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
     return min(some, key=lambda outcome: outcome.held_out()) if some else outcomes[0]
+
+
+def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
+    """Collect the ``weights`` and ``traces`` of :class:`Artifacts` from all models that were
+    trained.
+
+    Weights apply to features divided by ``scale``, by default the scale of each model.
+    """
+    trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
+    return {
+        "weights": {name: standardized_weights(model, scale) for name, model in trained.items()},
+        "traces": {name: vars(model.solution_.trace) for name, model in trained.items()},
+    }
+
+
+def column_units(model: Any) -> NDArray:
+    """Return the unit of each column of the data, (P,).
+
+    The unit is 1 if the model has no scale, or scales the rows of a view with other columns.
+    """
+    scale = np.asarray(getattr(model, "scale_", 1.0))
+    n = model.components_.shape[1]
+    return scale if scale.shape == (n,) else np.ones(n)
+
+
+def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
+    """Return the matrix B for scaled features, (P, P). If B is diagonal, return only its diagonal,
+    (P,)."""
+    units = column_units(model) if scale is None else np.asarray(scale)
+    components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
+    B = components.T @ components
+    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
+    return np.diag(B) if diagonal else B
 
 
 def _typical_strips(

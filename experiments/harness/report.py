@@ -24,7 +24,7 @@ from typing import Any
 import jinja2
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import metriclearn
 from experiments.harness import results as layout
@@ -75,39 +75,6 @@ class Artifacts:
     traces: Mapping[str, Mapping[str, ArrayLike]] = field(default_factory=dict)
     model_file: str | None = None
     notes: Sequence[str] = ()
-
-
-def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
-    """Collect the ``weights`` and ``traces`` of :class:`Artifacts` from all models that were
-    trained.
-
-    Weights apply to features divided by ``scale``, by default the scale of each model.
-    """
-    trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
-    return {
-        "weights": {name: standardized_weights(model, scale) for name, model in trained.items()},
-        "traces": {name: vars(model.solution_.trace) for name, model in trained.items()},
-    }
-
-
-def column_units(model: Any) -> NDArray:
-    """Return the unit of each column of the data, (P,).
-
-    The unit is 1 if the model has no scale, or scales the rows of a view with other columns.
-    """
-    scale = np.asarray(getattr(model, "scale_", 1.0))
-    n = model.components_.shape[1]
-    return scale if scale.shape == (n,) else np.ones(n)
-
-
-def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
-    """Return the matrix B for scaled features, (P, P). If B is diagonal, return only its diagonal,
-    (P,)."""
-    units = column_units(model) if scale is None else np.asarray(scale)
-    components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
-    B = components.T @ components
-    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
-    return np.diag(B) if diagonal else B
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from experiments.harness.comparison import learned_metrics
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
-from experiments.harness.report import Artifacts, learned_metrics, page
+from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS, Row
 from experiments.rivals.trivial import OneCluster
 from metriclearn import Partition
