@@ -49,11 +49,8 @@ def row(n_samples: int, run: Run) -> machine.Row:
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)
-    samples, relaxation, search = (
-        Samples(X, truth=truth),
-        ml.oracles.SpectralRelaxation(),
-        ml.oracles.LocalSearch(),
-    )
+    samples = Samples(X, truth=truth)
+    relaxation, search = ml.oracles.SpectralRelaxation(), ml.oracles.LocalSearch()
     factors = samples.centered @ components.T
 
     def fresh() -> float:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -46,8 +46,8 @@ class Source:
 
     Attributes
     ----------
-    load : callable
-        Reads the features of the recordings in a folder.
+    options : dict
+        Options of the loader that computes the features of the recordings.
     rate, step : float, int
         How many rows a recording has per second, and how many of them make one row of features.
     run, longest_gap : float
@@ -59,7 +59,7 @@ class Source:
         training data.
     """
 
-    load: Callable[..., LabeledSequences]
+    options: dict[str, str]
     rate: float
     step: int
     run: float
@@ -105,16 +105,8 @@ class Damage:
 
 
 SOURCES = {
-    "hapt": Source(
-        partial(load_dataset, "hapt", unlabeled="keep", labels="activities"),
-        50.0,
-        25,
-        1.0,
-        0.1,
-        6,
-        0.1,
-    ),
-    "gazecom": Source(partial(load_dataset, "gazecom"), 250.0, 5, 0.1, 0.02, 3, 0.01),
+    "hapt": Source({"unlabeled": "keep", "labels": "activities"}, 50.0, 25, 1.0, 0.1, 6, 0.1),
+    "gazecom": Source({}, 250.0, 5, 0.1, 0.02, 3, 0.01),
 }
 DAMAGES = {
     "complete": Damage(),
@@ -163,7 +155,7 @@ def damaged(
         kept = {key: arrays[key] for key in [*recordings, *({"channels"} & set(arrays))]}
         np.savez(root / "sequences_int16.npz", **kept)
         shutil.copy(original / "README.md", root)
-        data = source.load(root)
+        data = load_dataset(name, root, **source.options)
     return data, [unknown[recording] for recording in data.names]
 
 

@@ -132,10 +132,8 @@ def corrections(count: int, run: Run) -> Row:
     counts = T // length, T // length
     data = make_change_points(n, T, 36, 36, counts, jump=0.5, random_state=0)
     compile_programs()
-    group, said = (
-        Group(recordings_of(data, _RATE), patience=_PATIENCE),
-        dict[str, list[Annotation]](),
-    )
+    group = Group(recordings_of(data, _RATE), patience=_PATIENCE)
+    said: dict[str, list[Annotation]] = {}
     for name, y in zip(data.names, data.labels):
         firsts = np.linspace(0, T - T // 20, count).astype(int).tolist()
         given = [annotations_of(y, first, first + T // 20, _RATE, False) for first in firsts]
@@ -288,10 +286,8 @@ def labeled(
 ) -> list[list[tuple[float, float]]]:
     """Label more and more stretches, which the page suggests or which are drawn at random. Whenever
     the labels reach one of ``shares``, judge the model in every test recording."""
-    group, said = (
-        Group(recordings_of(train, _ROWS), patience=_PATIENCE),
-        dict[str, list[Annotation]](),
-    )
+    group = Group(recordings_of(train, _ROWS), patience=_PATIENCE)
+    said: dict[str, list[Annotation]] = {}
     known = [np.full(len(labels), -1) for labels in train.labels]
     random, results = np.random.default_rng(seed), []
     for share in shares:

@@ -165,16 +165,16 @@ def random_features(case: None, run: Run) -> Iterator[machine.Row]:
     images, masks = images_of(3)
     nodes = [ml.features.ImageFeatures(Superpixels(300)).nodes(image) for image in images]
     w = np.full(nodes[0].features.shape[1], 0.03)
-    exact = machine.Timing().run(
-        partial(hinge_of(ml.similarities.GaussianSimilarity(), nodes, masks), w)
-    )
+
+    def value(similarity: Similarity) -> machine.Call:
+        return partial(hinge_of(similarity, nodes, masks), w)
+
+    exact = machine.Timing().run(value(ml.similarities.GaussianSimilarity()))
     errors = np.empty((len(counts), runs))
     for place, count in enumerate(counts):
         timing = machine.Timing()
         for draw in range(runs):
-            timing.run(
-                partial(hinge_of(ml.similarities.FourierSimilarity(count, draw), nodes, masks), w)
-            )
+            timing.run(value(ml.similarities.FourierSimilarity(count, draw)))
             errors[place, draw] = abs(timing.result.mean / exact.result.mean - 1.0)
         yield {
             "D": count,

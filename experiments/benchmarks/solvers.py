@@ -65,10 +65,7 @@ from experiments.benchmarks.machine import Row, Timing, side_by_side, timed
 from experiments.benchmarks.problems import problem_of
 from experiments.harness.cases import group_cases
 from metriclearn.datasets import load_dataset, make_change_points
-from metriclearn.estimators.selection.regularization_path import (
-    RegularizationPath,
-    regularization_path,
-)
+from metriclearn.estimators.selection.regularization_path import RegularizationPath
 from metriclearn.plots import plot_convergence, plot_regularization_path
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import Progress, TimeLimit
@@ -470,7 +467,7 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
         mixing, where = np.linalg.qr(normal)[0], frozenset(range(RANK))
     n_samples, n_strengths = (60, 4) if tiny else (_SAMPLES, _STRENGTHS)
     train, validation = (sequences(len(where), mixing, noise, seed, n_samples) for seed in (0, 1))
-    call = partial(regularization_path, learner, *train, n_strengths, validation=validation)
+    call = partial(ml.regularization_path, learner, *train, n_strengths, validation=validation)
     return Timing().run(call), where
 
 

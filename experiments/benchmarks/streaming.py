@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.detectors import Found, scores
-from experiments.benchmarks.machine import Row
+from experiments.benchmarks.machine import Row, Timing
 from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.estimators.scores.segment_score import SegmentScore
@@ -66,20 +66,19 @@ def in_chunks(n_samples: int, run: Run) -> Row:
 
     Memory of the whole process, at its peak.
     """
-    stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
+    stream, timing, n_found = synthetic_learner().stream(), Timing(), 0
     stream.push(block(0)[:_CHUNK])  # compiles
+
+    def push(X: NDArray) -> int:
+        return sum(len(stream.push(X[i : i + _CHUNK]).ends) for i in range(0, _BLOCK, _CHUNK))
+
     for number in range(n_samples // _BLOCK):
-        X = block(number + 1)
-        begin, begin_processor = time.perf_counter(), time.process_time()
-        for i in range(0, _BLOCK, _CHUNK):
-            n_found += len(stream.push(X[i : i + _CHUNK]).ends)
-        seconds += time.perf_counter() - begin
-        processor += time.process_time() - begin_processor
+        n_found += timing.run(partial(push, block(number + 1))).result
     return {
         "samples": n_samples,
         "changes told": n_found,
-        "samples a second": round(n_samples / seconds),
-        "samples a processor second": round(n_samples / processor),
+        "samples a second": round(n_samples / sum(timing.seconds)),
+        "samples a processor second": round(n_samples / sum(timing.processor)),
     }
 
 

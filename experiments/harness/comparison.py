@@ -21,7 +21,7 @@ from experiments.harness.cases import fingerprints, read_cases
 from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, Strip, file_name, page
-from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cell, is_ours, results_table
+from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cells, is_ours, results_table
 from experiments.harness.scoring import (
     NAMES,
     Pairs,
@@ -256,9 +256,7 @@ def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
     return np.diag(B) if diagonal else B
 
 
-def _typical_strips(
-    outcomes: Sequence[Outcome], table: Mapping[str, Mapping[str, Cell]], one: Outcome
-) -> list[Strip]:
+def _typical_strips(outcomes: Sequence[Outcome], table: Cells, one: Outcome) -> list[Strip]:
     """Prepare pictures of the three test sequences where ours has its best, median and worst loss.
 
     Our prediction is shown next to the prediction of the baseline that the headline names. The

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 import metriclearn
 from experiments.harness import results as layout
 from experiments.harness import wording
-from experiments.harness.results import read_results
+from experiments.harness.results import Results, read_results
 from metriclearn.plots import (
     plot_convergence,
     plot_metric_matrix,
@@ -109,22 +109,20 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
-def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:
+def results_markdown(results: Results, artifacts: Artifacts | None = None) -> str:
     """Return the tables as Markdown, with the command that produced them and the chosen
     hyper-parameters."""
     return _rendered("results.md.j2", results, artifacts=artifacts or Artifacts())
 
 
-def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
+def _rendered(template: str, results: Results, **content: Any) -> str:
     """Fill a template with all information about a run."""
     whole = {**results, "headline": wording.headline(results)}
     config = json.dumps(results["config"], indent=2, ensure_ascii=False)
     return page(template, results=whole, config=config, **content)
 
 
-def write_report(
-    folder: str | Path, results: Mapping[str, Any], artifacts: Artifacts | None = None
-) -> Path:
+def write_report(folder: str | Path, results: Results, artifacts: Artifacts | None = None) -> Path:
     """Write results.json, results.md, the figures and report.html. Returns the path of the page.
 
     The numbers are written first, so that they are safe if drawing fails. A figure whose data are

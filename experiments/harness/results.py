@@ -55,6 +55,8 @@ from metriclearn.plots.canvas import number
 
 Item = TypeVar("Item")
 Row = dict[str, Any]
+Results = Mapping[str, Any]  # the content of a results.json
+Table = Mapping[str, Any]  # one of its tables
 MEASURE = "partition_loss"
 OURS = "ours"
 ONE = "ours/one model"  # the chosen candidate, if a method is named ours
@@ -115,6 +117,9 @@ class Cell:
             return f"{number(self.mean)} ± {number(error)}"
         digits = max(0, 1 - math.floor(math.log10(error)))
         return f"{self.mean:.{digits}f} ± {error:.{digits}f}"
+
+
+Cells = dict[str, dict[str, Cell]]  # of a table, by method and column
 
 
 def read_results(path: str | Path) -> dict[str, Any]:
@@ -179,22 +184,20 @@ def _check_row(row: Any, where: str) -> None:
         )
 
 
-def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows_of(results: Results, table: Table) -> list[dict[str, Any]]:
     """Return the rows that belong to one of the tables."""
     key = table["name"], table["measure"]
     return [row for row in results["rows"] if (row["table"], row["measure"]) == key]
 
 
-def results_table(
-    results: Mapping[str, Any], table: Mapping[str, Any] | None = None
-) -> dict[str, dict[str, Cell]]:
+def results_table(results: Results, table: Table | None = None) -> Cells:
     """Return the cells of a table by method and column. The default is the first table.
 
     The method "ours" comes first, then its candidates "ours/…", then all others. Candidates and
     others are ordered from best to worst. A method without a result in a column has no cell there.
     """
     table = results["tables"][0] if table is None else table
-    cells: dict[str, dict[str, Cell]] = {}
+    cells: Cells = {}
     for column in table["columns"]:
         members = [row for row in rows_of(results, table) if row["column"] == column]
         for row, cell in zip(members, compared(members, table["better"])):

@@ -15,6 +15,8 @@ from experiments.harness.results import (
     MEASURE,
     OURS,
     TRIVIAL,
+    Results,
+    Table,
     compared,
     is_ours,
     results_table,
@@ -43,7 +45,7 @@ def plural(noun: str) -> str:
     return f"{first}{of}{rest}"
 
 
-def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+def sentence(results: Results, table: Table) -> str:
     """Write a sentence about the first column of a table. The sentence compares ours with the best
     baseline or, without a row "ours", the best method with the best baseline."""
     cells = results_table(results, table)
@@ -73,7 +75,7 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     return f"{text}." if gain > 0 else f"{text}, which is better."
 
 
-def headline(results: Mapping[str, Any]) -> str:
+def headline(results: Results) -> str:
     """State the findings in words. If the results have ``sentences``, return these. Otherwise, if
     there is one main table, return sentences about this table. If there are several main tables,
     return a sentence that tells in how many columns ours is best."""
@@ -118,9 +120,7 @@ def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:
     return 0 if cell.best else 1 if cell.tied else 2
 
 
-def paired_tests(
-    results: Mapping[str, Any], table: Mapping[str, Any], column: str
-) -> dict[str, dict[str, Any]]:
+def paired_tests(results: Results, table: Table, column: str) -> dict[str, dict[str, Any]]:
     """Test for every other method in a column whether ours differs from it, paired over units.
 
     ``better`` counts the units on which ours is better, and ``worse`` counts the units on which
@@ -183,7 +183,7 @@ def _signed_ranks(gains: tuple[float, ...]) -> float:
     return float(tried.pvalue)
 
 
-def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+def tests_markdown(results: Results, table: Table) -> list[str]:
     """Write the results of :func:`paired_tests` as lines of a table. If there are no tests, write
     why.
 
@@ -225,7 +225,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[s
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
-def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+def table_markdown(results: Results, table: Table) -> list[str]:
     """Return the lines of one table in Markdown, for a README or a page of results."""
     lines = []
     for method, cells in results_table(results, table).items():
@@ -234,7 +234,7 @@ def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list
     return markdown_table(["method", *table["columns"].values()], lines)
 
 
-def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+def footnote(results: Results, table: Table) -> str:
     """Explain the numbers and signs of a table."""
     rows = rows_of(results, table)
     cells = [cell for mine in results_table(results, table).values() for cell in mine.values()]
@@ -261,7 +261,7 @@ def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     return " ".join(filter(None, [*texts, table["note"]]))
 
 
-def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+def unit_table(results: Results, table: Table) -> dict[str, Any]:
     """Return the value of every method on every unit, from the first column of a table. The result
     is empty if there is only one unit, if there are too many, or if methods have different
     units."""
@@ -275,7 +275,7 @@ def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str
     return {"units": units, "values": {method: values[method] for method in order}}
 
 
-def explanation(results: Mapping[str, Any]) -> str:
+def explanation(results: Results) -> str:
     """Explain ‖M − N‖² in words, with the loss of a single segment."""
     rows = [row for row in results["rows"] if row["measure"] == MEASURE]
     if not rows:
@@ -297,7 +297,7 @@ def explanation(results: Mapping[str, Any]) -> str:
     return f"{text} {trivial[0]['method'].capitalize()} for everything costs {', '.join(told)}."
 
 
-def choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
+def choices(results: Results) -> dict[str, list[str]]:
     """List the choices of each method, in words, with the table and the column. If a table has
     several measures, only its first measure is used."""
     firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}

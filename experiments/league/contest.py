@@ -31,7 +31,7 @@ from experiments.harness.committed import COMMITTED, rows_of
 from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, Row, read_results
+from experiments.harness.results import MEASURE, OURS, Results, Row, read_results
 from experiments.harness.scoring import NAMES, Pairs, segmented
 from experiments.league.contestants import Contestant
 from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
@@ -308,7 +308,7 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
     return f_measure(truth, found, margin=max(LEAST_MARGIN, MARGIN * float(truth[-1])))
 
 
-def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def together(committed: Results, new: Results) -> dict[str, Any]:
     """Add the rows of an external method to the committed results of the same sets. Rows with other
     test units are left out."""
     sets = {table["name"] for table in new["tables"]}

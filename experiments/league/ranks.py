@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
 from experiments.harness.committed import is_older
-from experiments.harness.results import MEASURE, ONE, OURS, is_ours, standard_error
+from experiments.harness.results import MEASURE, ONE, OURS, Results, is_ours, standard_error
 from experiments.harness.wording import holm, markdown_table, paired_tests
 from metriclearn.plots.canvas import INK, canvas, figure_of
 
-Results = Mapping[str, Any]
 _FEWEST = 20  # units of a set on which ours is compared with classifiers
 _FAR = 0.8  # a loss below this share of another is clearly less
 LEAST = 6  # units of a set that counts for tests, as two signs of five cannot be below 5 %

@@ -35,7 +35,7 @@ from experiments.harness.cases import case_of, cut, group_folds, read_cases, syn
 from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, Row, curve_of
+from experiments.harness.results import MEASURE, OURS, Results, Row, curve_of
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn import PartialPartition
@@ -149,7 +149,7 @@ class Figure1(Comparison):
         return Story(page("figure1.protocol.j2").strip(), Artifacts(figures=drawn), tables)
 
 
-def plot_information(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+def plot_information(results: Results, ax: Axes | None = None) -> Figure:
     """Plot the loss against the labeled percentage of every sequence, ours first."""
     names = dict.fromkeys(row["method"] for row in results["rows"])
     order = sorted(names, key=lambda name: name != OURS)
@@ -291,7 +291,7 @@ def _stretch(ends: NDArray, length: int, random: np.random.RandomState, picked: 
     return slice(start, start + length)
 
 
-def draw_minutes(results: Mapping[str, Any]) -> Figure:
+def draw_minutes(results: Results) -> Figure:
     """Plot the loss on test data against labeled minutes: ours, classifiers, and the Euclidean
     metric."""
     parts = []

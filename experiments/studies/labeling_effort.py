@@ -10,7 +10,7 @@ metric with a penalty tuned on all labels, and end at the metric learned from al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from sklearn.utils.validation import has_fit_parameter
 from experiments.harness.cases import group_cases
 from experiments.harness.procedure import Case, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, Row, curve_of, standard_error
+from experiments.harness.results import MEASURE, OURS, Results, Row, curve_of, standard_error
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn import Partition, suggest
@@ -281,7 +281,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], percent: float = 25.0
     return facts
 
 
-def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+def plot_learning(results: Results, ax: Axes | None = None) -> Figure:
     """Plot the loss against labeled seconds, with a panel for each folder."""
     some = [facts for facts in results["reached"] if facts["way"] is not None]
     ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)
