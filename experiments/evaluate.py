@@ -21,19 +21,13 @@ from experiments.harness.cases import fingerprints, load_sequences, synthetic_se
 from experiments.harness.command_line import from_command_line
 from experiments.harness.procedure import Scores
 from experiments.harness.report import page, write_report
-from experiments.harness.results import COLUMNS, MEASURE, NOT_FITTED, statistics
+from experiments.harness.results import COLUMNS, MEASURE, NOT_FITTED, statistics, titled
 from experiments.harness.scoring import inner_f1, segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.indices import hausdorff, partition_loss
 
-MEASURES = {
-    MEASURE: ("‖M − N‖²", "less"),
-    "relative_loss": ("ℓ = ‖M − N‖² / T", "less"),
-    "hausdorff": ("Hausdorff distance, samples", "less"),
-    "f1": ("F1 of change-points, margin {margin:g}", "more"),
-    "n_segments": ("predicted number of segments", "less"),
-}
+MEASURES = titled(MEASURE, "relative_loss", "hausdorff", "f1", "n_segments")
 
 
 def score(model: Any, data: LabeledSequences, n_clusters: str, margin: float) -> Scores:

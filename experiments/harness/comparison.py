@@ -21,7 +21,16 @@ from experiments.harness.cases import fingerprints, read_cases
 from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, Strip, file_name, page
-from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cells, is_ours, results_table
+from experiments.harness.results import (
+    COLUMNS,
+    MEASURE,
+    ONE,
+    OURS,
+    Cells,
+    is_ours,
+    results_table,
+    titled,
+)
 from experiments.harness.scoring import (
     NAMES,
     Pairs,
@@ -62,14 +71,10 @@ class Comparison(Procedure):
     backend = "threads"
     validates_one = True
     reads_test_root = True
-    measures: Mapping[str, tuple[str, str]] = {
-        **Procedure.measures,
-        NAMES: ("share of samples with the right name", "more"),
-        "named_edit_score": ("edit score of the names", "more"),
-        "named_segmental_f1@10": ("F1@10 of named segments", "more"),
-        "named_segmental_f1@25": ("F1@25 of named segments", "more"),
-        "named_segmental_f1@50": ("F1@50 of named segments", "more"),
-    }
+    measures = titled(
+        *(MEASURE, NAMES, "named_edit_score"),
+        *(f"named_segmental_f1@{share}" for share in (10, 25, 50)),
+    )
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)

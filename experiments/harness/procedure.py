@@ -24,7 +24,7 @@ from sklearn.model_selection import ParameterGrid
 
 from experiments.harness.committed import kept_methods
 from experiments.harness.report import Artifacts
-from experiments.harness.results import COLUMNS, MEASURE, Row, is_ours, statistics
+from experiments.harness.results import COLUMNS, MEASURE, Measures, Row, is_ours, statistics, titled
 
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
 Scores = dict[str, NDArray]  # by measure
@@ -200,7 +200,7 @@ class Procedure(Protocol):
     each_candidate: bool = False
     reads_test_root: bool = False
     certified: bool = True
-    measures: Mapping[str, tuple[str, str]] = {MEASURE: ("‖M − N‖²", "less")}
+    measures: Measures = titled(MEASURE)
     titles: Mapping[str, str] = COLUMNS
 
     def __init__(self, config: DictConfig) -> None:
@@ -305,11 +305,11 @@ class Procedure(Protocol):
                 {"table": table, "measure": measure, "method": method, "column": column}
                 | _row(self, mine, measure)
             )
-        order, first = list(self.measures), next(iter(self.measures))
+        order = list(self.measures)
         tables = [
             {"name": table, "measure": measure}
             | dict(zip(("words", "better"), self.measures[measure]))
-            | {"columns": titles, "main": measure == first}
+            | {"columns": titles, "main": measure == order[0]}
             | self.table(table)
             for (table, measure), titles in sorted(
                 columns.items(), key=lambda i: order.index(i[0][1])

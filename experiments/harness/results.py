@@ -50,13 +50,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from omegaconf import OmegaConf
 
+from experiments.harness.command_line import CONFIGS
 from metriclearn.plots.canvas import number
 
 Item = TypeVar("Item")
 Row = dict[str, Any]
 Results = Mapping[str, Any]  # the content of a results.json
 Table = Mapping[str, Any]  # one of its tables
+Measures = Mapping[str, tuple[str, str]]  # titles, and whether less or more is better
+_MEASURES: Any = OmegaConf.to_container(OmegaConf.load(Path(CONFIGS) / "measures.yaml"))
 MEASURE = "partition_loss"
 OURS = "ours"
 ONE = "ours/one model"  # the chosen candidate, if a method is named ours
@@ -120,6 +124,11 @@ class Cell:
 
 
 Cells = dict[str, dict[str, Cell]]  # of a table, by method and column
+
+
+def titled(*names: str) -> Measures:
+    """Return the titles of measures, and whether less or more of them is better."""
+    return {name: tuple(_MEASURES[name]) for name in names}
 
 
 def read_results(path: str | Path) -> dict[str, Any]:

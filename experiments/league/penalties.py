@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import NOT_FITTED, Row, grouped, statistics
+from experiments.harness.results import NOT_FITTED, Row, grouped, statistics, titled
 from metriclearn.baselines import IntervalRegression
 from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_dataset
 from metriclearn.oracles.penalty_search import widest_run
@@ -116,7 +117,7 @@ class Penalties(Procedure):
     """The experiment on penalties. A case is a test fold of a data set, and a unit is a data
     set."""
 
-    measures: Mapping[str, tuple[str, str]] = {RIGHT: ("percent of labels right", "more")}
+    measures = titled(RIGHT)
     titles: Mapping[str, str] = {"given": "mean over test folds"}
 
     def cases(self) -> list[Case]:
@@ -166,8 +167,6 @@ class Penalties(Procedure):
 def sets_here(most: int | None = None) -> list[str]:
     """Return the names of all data sets whose files exist, or of at most the ``most`` smallest
     ones."""
-    import pandas as pd
-
     folder = fetch("penalties", "folds.csv.xz").parent
     table = pd.read_csv(folder / "folds.csv.xz").drop_duplicates(["set", "sequenceID"])
     sizes = table["set"].value_counts(sort=False).sort_values(kind="stable")
@@ -183,8 +182,6 @@ def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
 
 def published(folds: Mapping[str, set[int]]) -> list[Row]:
     """Make rows of the published results, on the given test folds of each data set."""
-    import pandas as pd
-
     table = pd.read_csv(data_folder("penalties") / "published.csv")
     table = table[table["cv"].isin(["sequenceID", "equal_labels"]) & (table["model"] != "GP")]
     some = [fold in folds.get(name, ()) for name, fold in zip(table["set"], table["fold"])]

@@ -36,7 +36,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from experiments.harness.comparison import learned_metrics
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, Row
+from experiments.harness.results import MEASURE, OURS, Row, titled
 from experiments.rivals.trivial import OneCluster
 from metriclearn import Partition
 from metriclearn.datasets import LabeledTable
@@ -69,10 +69,7 @@ class Clustering(Procedure):
     """The experiment on clusterings. A case is one repetition of a protocol on a table."""
 
     entries = "clustering_methods"
-    measures: Mapping[str, tuple[str, str]] = {
-        MEASURE: ("‖M − N‖²", "less"),
-        "adjusted_rand": ("adjusted Rand index", "more"),
-    }
+    measures = titled(MEASURE, "adjusted_rand")
     titles: Mapping[str, str] = {"given": "K given"}
 
     def cases(self) -> list[Case]:

@@ -32,7 +32,7 @@ from sklearn.model_selection import GroupKFold
 from experiments.harness.cases import refuse_seen
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import NOT_FITTED, OURS, Row, grouped
+from experiments.harness.results import NOT_FITTED, OURS, Row, grouped, titled
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalties.interval_regression import (
@@ -115,15 +115,7 @@ class Neuroblastoma(Procedure):
     backend = "threads"
     validates_one = True
     reads_test_root = True
-    measures: Mapping[str, tuple[str, str]] = {
-        "label_error": ("label error in %", "less"),
-        "false_positives": ("false positives in %", "less"),
-        "false_negatives": ("false negatives in %", "less"),
-        "hindsight": (
-            "label error in % at the best penalty of every sequence, in hindsight",
-            "less",
-        ),
-    }
+    measures = titled("label_error", "false_positives", "false_negatives", "hindsight")
     titles: Mapping[str, str] = {}
 
     def __init__(self, config: DictConfig) -> None:

@@ -18,7 +18,6 @@ labeled stretches.
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ from experiments.harness.cases import case_of, cut, group_folds, read_cases, syn
 from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, Results, Row, curve_of
+from experiments.harness.results import MEASURE, OURS, Results, Row, curve_of, titled
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn import PartialPartition
@@ -172,10 +172,7 @@ class UnlabeledStretches(Comparison):
     """
 
     few_labels = True
-    measures: Mapping[str, tuple[str, str]] = {
-        **Comparison.measures,
-        "count": ("segments too many or too few in labeled stretches", "less"),
-    }
+    measures = titled(*Comparison.measures, "count")
 
     def cases(self) -> list[Case]:
         cases: list[Case] = []
@@ -269,13 +266,9 @@ def drawn(
     if length > shortest:
         raise ValueError(f"{data.name} has less than {minutes} minutes to draw from")
     for _ in range(_TRIES):
-        seen: Counter[str] = Counter()
-        turns = []  # how many recordings of its group come first
-        order = random.permutation(len(data)).tolist()
-        for i in order:
-            turns.append(seen[data.groups[i]])
-            seen[data.groups[i]] += 1
-        chosen = sorted(np.array(order)[np.argsort(turns, kind="stable")[:count]].tolist())
+        order = pd.Series(data.groups)[random.permutation(len(data))]
+        turns = order.groupby(order).cumcount()  # recordings of the group that come first
+        chosen = sorted(turns.sort_values(kind="stable").index[:count].tolist())
         places = {i: _stretch(data.change_points[i], length, random, picked) for i in chosen}
         found = LabeledStretches.of(data, places)
         if any(len(ends) > 1 for ends in found.change_points):
