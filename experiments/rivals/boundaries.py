@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from experiments.harness.scoring import least_loss, truth_of
 from experiments.rivals.windows import Arrays, owners
 from metriclearn import Partition
+from metriclearn.indices import near
 from metriclearn.views.posteriors import LEAST, held_out_models, probabilities
 from metriclearn.views.windows import typical_length, widths_for
 
@@ -92,8 +93,10 @@ class BoundaryClassifier(BaseEstimator):
         truths: list[Any] = [truth_of(labels) for labels in y]
         typical, automatic = typical_length(self, truths), self.widths is None
         self.widths_ = self.widths or widths_for(typical, X[0].shape[1])
-        near = max(_NEAR, int(typical / 8)) if automatic else _NEAR
-        rows, marks = [self._rows(x) for x in X], [_marks(truth, near) for truth in truths]
+        tolerance = max(_NEAR, int(typical / 8)) if automatic else _NEAR
+        rows, places = [self._rows(x) for x in X], [np.arange(1, len(x)) for x in X]
+        changes = [truth.change_points[:-1] for truth in truths]
+        marks = [near(*pair, tolerance).astype(int) for pair in zip(places, changes)]
         fit = partial(held_out_models, classifier, rows, marks, owners(groups, len(X)))
         self.models_, folds = fit(self.n_folds)
         logits = list(map(self._logits, rows, folds))
@@ -123,13 +126,6 @@ class BoundaryClassifier(BaseEstimator):
             gap = np.abs((sums[b] - sums[t]) / (b - t)[:, None] - before)
             parts += [gap, np.linalg.norm(gap, axis=1)[:, None]]
         return np.hstack(parts)
-
-
-def _marks(truth: Any, near: int) -> NDArray[np.int64]:
-    """Return 1 for every position 1, …, T − 1 with a change at most ``near`` rows away, else 0."""
-    t = np.arange(1, truth.n_samples)
-    changes = truth.change_points[:-1]
-    return np.any(np.abs(t[:, None] - changes) <= near, axis=1).astype(int)
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
