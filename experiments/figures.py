@@ -174,7 +174,7 @@ class Committed:
             results = results_in(file)
             for table in results["tables"] if file.stem.partition("_")[0] != "league" else ():
                 column = next(iter(table["columns"]))
-                rows = [row for row in rows_of(results, table) if row["column"] == column]
+                rows = rows_of(results, table, column)
                 pair = [row for name in (OURS, ONE) for row in rows if row["method"] == name]
                 compared = table["main"] and table["measure"] == MEASURE and len(pair) == 2
                 if not compared or pair[0]["units"] != pair[1]["units"]:

@@ -49,17 +49,7 @@ _RATE = 50.0
 # names: half-second rows, and rows of a stretch of 20 s
 _ROWS, _LENGTH, _SHARES, _SEEDS = 2.0, 40, (0.05, 0.1, 0.25), 3
 _PATIENCE = 60.0  # seconds, enough to finish learning on a busy machine
-_ZOOM = """
-const done = arguments[0], place = document.getElementById('timeline'), times = [];
-const box = place.getBoundingClientRect();
-const at = {clientX: box.left + box.width / 2, clientY: box.top + 50};
-(function step(time) {
-  times.push(time);
-  const deltaY = times.length % 160 < 80 ? -60 : 60;
-  place.dispatchEvent(new WheelEvent('wheel', {deltaY, ...at, cancelable: true}));
-  times.length < 400 ? requestAnimationFrame(step) : done(times.slice(1));
-})(performance.now());
-"""
+_ZOOM = Path(__file__).with_name("zoom.js").read_text(encoding="utf-8")
 _STILLS = {
     "label_begin": "A recording of a folder is open; six boundaries are set and segments labeled",
     "label_learned": "The model has learned; the next question, with the names it suggests",

@@ -193,10 +193,11 @@ def _check_row(row: Any, where: str) -> None:
         )
 
 
-def rows_of(results: Results, table: Table) -> list[dict[str, Any]]:
-    """Return the rows that belong to one of the tables."""
+def rows_of(results: Results, table: Table, column: str | None = None) -> list[Row]:
+    """Return the rows that belong to one of the tables, or to one of its columns."""
     key = table["name"], table["measure"]
-    return [row for row in results["rows"] if (row["table"], row["measure"]) == key]
+    rows = [row for row in results["rows"] if (row["table"], row["measure"]) == key]
+    return rows if column is None else [row for row in rows if row["column"] == column]
 
 
 def results_table(results: Results, table: Table | None = None) -> Cells:
@@ -208,7 +209,7 @@ def results_table(results: Results, table: Table | None = None) -> Cells:
     table = results["tables"][0] if table is None else table
     cells: Cells = {}
     for column in table["columns"]:
-        members = [row for row in rows_of(results, table) if row["column"] == column]
+        members = rows_of(results, table, column)
         for row, cell in zip(members, compared(members, table["better"])):
             cells.setdefault(row["method"], {})[column] = cell
     sign = -1 if table["better"] == "more" else 1

@@ -56,8 +56,7 @@ def sentence(results: Results, table: Table) -> str:
         key=lambda pair: sign * pair[1].mean,
     )
     name, cell = next((pair for pair in ranked if pair[0] == OURS), ranked[0])
-    count = next(len(r["values"]) for r in rows_of(results, table) if r["column"] == column)
-    place = counted(count, table["unit"])
+    place = counted(len(rows_of(results, table, column)[0]["values"]), table["unit"])
     if len(table["columns"]) > 1:
         place += f", {table['columns'][column]}"
     text = f"{name}: {table['words']} = {cell} ({place})"
@@ -91,7 +90,7 @@ def headline(results: Results) -> str:
     places = {"best": 0, "within one standard error of the best": 0, "behind": 0}
     only = 0  # columns in which only a trivial row is better
     for table, column in [(one, column) for one in main for column in one["columns"]]:
-        rivals = [row for row in rows_of(results, table) if row["column"] == column]
+        rivals = rows_of(results, table, column)
         rivals = [row for row in rivals if row["method"] == OURS or not is_ours(row["method"])]
         if all(row["method"] != OURS for row in rivals):
             continue
@@ -131,7 +130,7 @@ def paired_tests(results: Results, table: Table, column: str) -> dict[str, dict[
     table, if its units are not independent, if it has no row "ours", or if it has fewer than six
     units.
     """
-    rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
+    rows = {row["method"]: row for row in rows_of(results, table, column)}
     mine = rows.get(OURS)
     told = table["main"] and table.get("independent", True)
     if not told or mine is None or len(mine["units"]) < _FEWEST_PAIRS:
@@ -265,8 +264,7 @@ def unit_table(results: Results, table: Table) -> dict[str, Any]:
     """Return the value of every method on every unit, from the first column of a table. The result
     is empty if there is only one unit, if there are too many, or if methods have different
     units."""
-    column = next(iter(table["columns"]))
-    rows = [row for row in rows_of(results, table) if row["column"] == column]
+    rows = rows_of(results, table, next(iter(table["columns"])))
     units = rows[0]["units"] if rows else []
     if not 1 < len(units) <= _MOST_UNITS or any(row["units"] != units for row in rows):
         return {}
