@@ -184,8 +184,7 @@ def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
 
 
 @BENCH.table(
-    "Time without one speed-up, divided by the time with all of them",
-    lambda run: rows_of(run.tiny),
+    "Time without one speed-up, divided by the time with all of them", lambda run: rows_of(run.tiny)
 )
 def ratios(row: str, run: Run) -> Cells:
     """Divide the time of the process without each speed-up by the time of the process with all.

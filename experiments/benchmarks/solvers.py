@@ -313,11 +313,7 @@ def value(master: DualMaster, w: NDArray) -> float:
     return worst + 0.5 * master.curvature * float(w @ w)
 
 
-@BENCH.table(
-    "One master problem",
-    lambda run: SIZES[:1] if run.tiny else SIZES,
-    part="master",
-)
+@BENCH.table("One master problem", lambda run: SIZES[:1] if run.tiny else SIZES, part="master")
 def one_master(case: tuple[Metric, int, int, tuple[str, ...]], run: Run) -> Row:
     """Time all programs on the same cuts.
 

@@ -275,8 +275,8 @@ def _typical_strips(outcomes: Sequence[Outcome], table: Cells, one: Outcome) -> 
     means = {name: cells[column] for name, cells in table.items() if column in cells}
     ours = by_name.get(OURS, one)
     others = [name for name in means if not is_ours(name) and name in by_name]
-    rival = min(others, key=lambda name: means[name].mean, default=None)
-    pair = [ours] if rival is None else [ours, by_name[rival]]
+    rivals = sorted(others, key=lambda name: means[name].mean)[:1]
+    pair = [ours, *map(by_name.__getitem__, rivals)]
     order = np.argsort(ours.losses(), kind="stable")
     model, last = one.models["estimated"], len(order) - 1
     if hasattr(model, "components_"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,14 +41,10 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def each(self) -> list[Method]:
-        """Make one method for each candidate. The option "family" holds the original name."""
-        options = {**self.options, "family": self.name}
-        methods = []
-        for candidate in self.candidates:
-            words = in_words(candidate)
-            name = f"{self.name}, {words}" if words else self.name
-            methods.append(Method(name, self.estimator, [candidate], options))
-        return methods
+        """Make one method for each candidate."""
+        names = [", ".join(filter(None, [self.name, in_words(one)])) for one in self.candidates]
+        pairs = zip(names, self.candidates)
+        return [replace(self, name=name, candidates=[one]) for name, one in pairs]
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Any:
         """Return a copy of the estimator with the parameters of a candidate."""

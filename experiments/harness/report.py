@@ -30,12 +30,7 @@ import metriclearn
 from experiments.harness import results as layout
 from experiments.harness import wording
 from experiments.harness.results import Results, read_results
-from metriclearn.plots import (
-    plot_convergence,
-    plot_metric_matrix,
-    plot_segmentation,
-    plot_weights,
-)
+from metriclearn.plots import plot_convergence, plot_metric_matrix, plot_segmentation, plot_weights
 from metriclearn.plots.canvas import number
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
