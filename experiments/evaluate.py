@@ -15,32 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.harness.cases import fingerprints, load_sequences, synthetic_sequences
 from experiments.harness.command_line import from_command_line
-from experiments.harness.procedure import NOT_FITTED, statistics
+from experiments.harness.procedure import Scores
 from experiments.harness.report import page, write_report
-from experiments.harness.results import COLUMNS, MEASURE
+from experiments.harness.results import COLUMNS, MEASURE, NOT_FITTED, statistics, titled
 from experiments.harness.scoring import inner_f1, segmented
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.scores.segmenting import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss
 
-MEASURES = {
-    MEASURE: ("‖M − N‖²", "less"),
-    "relative_loss": ("ℓ = ‖M − N‖² / T", "less"),
-    "hausdorff": ("Hausdorff distance, samples", "less"),
-    "f1": ("F1 of change-points, margin {margin:g}", "more"),
-    "n_segments": ("predicted number of segments", "less"),
-}
+MEASURES = titled(MEASURE, "relative_loss", "hausdorff", "f1", "n_segments")
 
 
-def score(
-    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str, margin: float
-) -> dict[str, NDArray]:
+def score(model: Any, data: LabeledSequences, n_clusters: str, margin: float) -> Scores:
     """Compute the values of every measure for all sequences, (N,) each.
 
     The Hausdorff distance is at most T. So the mean is finite even if a prediction has no
@@ -126,25 +116,12 @@ def _unseen(model: Any, data: LabeledSequences) -> tuple[LabeledSequences, str]:
     """Return the sequences that are new to the model, or all if none is known to be new. Also
     return a sentence about which sequences the model has seen."""
     known = getattr(model, "training_sequences_", None)
-    if known is None:
-        return data, (
-            "The model file does not say what it was trained on: sequences of its training may be "
-            "among these."
-        )
-    prints = fingerprints(data)
-    new = [i for i, print_ in enumerate(prints) if print_ not in known.values()]
-    if not new:
-        return data, "The model was trained on every one of these sequences: this is no test."
-    seen = [name for name, print_ in zip(data.names, prints) if print_ in known.values()]
-    if not seen:
-        return data, (
-            "The model was trained on none of these sequences, compared to the last bit: parts or "
-            "changed copies of those of its training would not be known again."
-        )
-    return data.select(new), (
-        f"{len(seen)} of {len(data)} sequences are left out, because the model was trained on "
-        f"them: {', '.join(seen)}."
-    )
+    is_new = [mark not in (known or {}).values() for mark in fingerprints(data)]
+    seen = [name for name, new in zip(data.names, is_new) if not new]
+    facts = {"known": known is not None, "seen": seen, "count": len(data)}
+    new = np.flatnonzero(is_new)
+    part = data.select(new) if len(new) else data
+    return part, page("evaluation.protocol.j2", **facts).strip()
 
 
 def main() -> None:

@@ -32,64 +32,28 @@ from typing import Any
 
 import jinja2
 import numpy as np
+from omegaconf import OmegaConf
 
 from experiments.benchmarks.benchmark import cell, page_of
-from experiments.harness.procedure import standard_error
+from experiments.harness.command_line import CONFIGS
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
     MEASURE,
     ONE,
     OURS,
     Cell,
-    headline,
-    markdown_table,
     read_results,
     results_table,
     rows_of,
-    table_markdown,
+    standard_error,
 )
+from experiments.harness.wording import headline, markdown_table, table_markdown
 from experiments.league import ranks
 from experiments.pages.house_map import house_picture, house_table
 from experiments.pages.pictures import ROOT, digest, take, texts_of, title_of
 
-# pictures of docs/images that are drawn here: one or several results, the first of which has the
-# picture on its page, and the function that draws the picture from them
-DRAWN = {
-    "active": ("results/active", "studies.labeling_effort.plot_learning"),
-    "active_small": ("results/active_small", "studies.labeling_effort.plot_learning"),
-    "choose": (
-        "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
-        "results/audio results/shows benchmarks/solvers/training",
-        "pages.chart.draw",
-    ),
-    "convergence": ("benchmarks/solvers/convergence", "benchmarks.solvers.draw_convergence"),
-    "reliability": ("benchmarks/confidence/margins", "benchmarks.confidence.draw"),
-    "figure1": ("results/figure1", "studies.fewer_labels.plot_information"),
-    "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
-    "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
-    "league": ("results/league", "league.ranks.draw"),
-    "league_minutes": ("results/league_minutes", "studies.fewer_labels.draw_minutes"),
-    "league_picked": ("results/league_picked", "studies.fewer_labels.draw_minutes"),
-    "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
-    "regularization_path": ("benchmarks/solvers/path", "benchmarks.solvers.draw_paths"),
-    "scaling": ("benchmarks/scale/prediction", "benchmarks.scale.draw_prediction"),
-    "scaling_clustering": ("benchmarks/clustering", "benchmarks.clustering.draw"),
-    "scaling_rounds": ("benchmarks/scale/rounds", "benchmarks.scale.draw_rounds"),
-    "scaling_samples": ("benchmarks/scale/samples", "benchmarks.scale.draw_samples"),
-}
-# pictures that a run draws, because its results do not hold its images or recordings
-TAKEN = {
-    "bsds500": ("results/bsds500", "01-figure-*.png"),
-    "clustering": ("results/clustering", "01-figure-*.png"),
-    "features": ("results/hapt_encoder", "features.png"),
-    "horses": ("results/images", "01-figure-*.png"),
-    "label_begin": ("benchmarks/labeling/page", "label_begin.png"),
-    "label_learned": ("benchmarks/labeling/page", "label_learned.png"),
-    "label_sound": ("benchmarks/labeling/page", "label_sound.png"),
-    "neuroblastoma": ("results/neuroblastoma", "01-figure-*.png"),
-    "segmentation": ("benchmarks/examples", "segmentation.png"),
-    "timeline": ("benchmarks/examples", "new.timeline.png"),
-}
+_PICTURES: Any = OmegaConf.to_container(OmegaConf.load(Path(CONFIGS) / "pictures.yaml"))
+DRAWN, TAKEN = _PICTURES["drawn"], _PICTURES["taken"]  # here, and by runs
 _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
 _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
 # numbers that the check allows: in code, marked parts and links; of sections, lists and versions;
@@ -210,7 +174,7 @@ class Committed:
             results = results_in(file)
             for table in results["tables"] if file.stem.partition("_")[0] != "league" else ():
                 column = next(iter(table["columns"]))
-                rows = [row for row in rows_of(results, table) if row["column"] == column]
+                rows = rows_of(results, table, column)
                 pair = [row for name in (OURS, ONE) for row in rows if row["method"] == name]
                 compared = table["main"] and table["measure"] == MEASURE and len(pair) == 2
                 if not compared or pair[0]["units"] != pair[1]["units"]:
@@ -253,10 +217,6 @@ class Committed:
         rows = self.rows(name, place)
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
 
-    def house(self) -> str:
-        """Return a table of the folders of the code and their imports."""
-        return house_table()
-
     def picture(self, name: str) -> str:
         """Return a picture, with its drawn title as alternative text."""
         file = f"images/{name}.png"
@@ -269,6 +229,7 @@ def filled(text: str, committed: Committed) -> str:
     """Make everything between ``<!-- made: … -->`` and ``<!-- /made -->`` on a page anew."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
     names = {name: getattr(committed, name) for name in dir(committed) if name[0] != "_"}
+    names["house"] = house_table
 
     def made(match: re.Match[str]) -> str:
         expression, line = match[1], match[2]

@@ -31,7 +31,8 @@ from experiments.harness.committed import with_kept
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
-from experiments.harness.results import OURS, markdown_table, read_results, results_table
+from experiments.harness.results import OURS, Results, Table, read_results, results_table
+from experiments.harness.wording import markdown_table
 from metriclearn.running.command_line import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
@@ -166,7 +167,7 @@ class JobsTable(Callback):
         print(text)
 
 
-def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+def _two(results: Results, table: Table) -> list[str]:
     """Return two cells from the first column of a table: our result, and the best other result."""
     column = next(iter(table["columns"]))
     cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}

@@ -8,6 +8,7 @@ of the benchmark in ``docs/benchmarks/NAME/``. Then ``make figures`` makes the p
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import platform
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.benchmarks.machine import Row, Timing, in_own_process
-from experiments.harness.results import markdown_table
+from experiments.harness.wording import markdown_table
 from experiments.pages.pictures import take
 from metriclearn.plots.canvas import number
 
@@ -62,7 +63,7 @@ class _Table:
     title: str
     measure: Measure
     cases: Iterable[Any] | Callable[[Run], Iterable[Any]]
-    note: str | Callable[[list[Row]], str]
+    note: str | Callable[[list[Row]], str] | None
     apart: bool
 
     def rows(self, run: Run) -> list[Row]:
@@ -74,6 +75,13 @@ class _Table:
             rows += [found] if isinstance(found, dict) else found
             print(".", end="", file=sys.stderr, flush=True)
         return rows
+
+    def note_on(self, rows: list[Row]) -> str:
+        """Return the text below the table."""
+        if self.note is not None:
+            return self.note(rows) if callable(self.note) else self.note
+        about = inspect.getdoc(getattr(self.measure, "func", self.measure)) or ""
+        return " ".join(about.partition("\n\n")[2].split())
 
 
 class Benchmark:
@@ -108,17 +116,21 @@ class Benchmark:
         self,
         title: str,
         cases: Iterable[Any] | Callable[[Run], Iterable[Any]] = (None,),
-        note: str | Callable[[list[Row]], str] = "",
+        note: str | Callable[[list[Row]], str] | None = None,
         part: str = "",
         apart: bool = False,
     ) -> Callable[[Measure], Any]:
         """Add a table. The decorated function ``measure(case, run)`` returns one row or several.
 
+        The text below the table is what the docstring of this function says after its first
+        paragraph.
+
         Parameters
         ----------
         title : str
         cases : iterable, or callable (Run) -> iterable
-        note : str, or callable (rows) -> str
+        note : str, or callable (rows) -> str, optional
+            Another text below the table.
         part : str
             The part of the benchmark that the table belongs to. Each part has its own file.
         apart : bool
@@ -160,9 +172,8 @@ def _record(table: _Table, run: Run) -> dict[str, Any]:
     """Measure a table, and return the content of its file. Timings keep the seconds of every
     run."""
     rows = table.rows(run)
-    note = table.note(rows) if callable(table.note) else table.note
     plain = json.loads(json.dumps(rows, default=_plain))
-    return {"title": table.title, "note": note, "rows": plain}
+    return {"title": table.title, "note": table.note_on(rows), "rows": plain}
 
 
 def describe(run: Run) -> dict[str, Any]:

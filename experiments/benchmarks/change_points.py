@@ -25,16 +25,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import metriclearn as ml
+from experiments.benchmarks import machine
 from experiments.benchmarks.benchmark import Benchmark, Run, cell
-from experiments.benchmarks.machine import (
-    Row,
-    in_own_process,
-    in_turns,
-    peak_above,
-    power_of,
-    side_by_side,
-    timed,
-)
+from experiments.benchmarks.machine import Row, in_own_process, in_turns, side_by_side
 from experiments.benchmarks.peers import Ends, Program, answering, installed, objective, programs
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.scores.segment_score import SegmentScore
@@ -55,10 +48,6 @@ COUNTS: dict[str, Callable[[int], int]] = {
 _CHANGES, _SIZE = "changes", "(T, P, segments)"
 _AGAINST = "Time against length"
 _SLOW = 100.0  # seconds
-_LEFT_OUT = (
-    "A peer is left out of the next length where a quadratic cost would take it more than "
-    "100 s there."
-)
 _PEAK = "peak MiB above the data"
 _SAME = 1e-9  # relative difference of objectives
 
@@ -120,14 +109,13 @@ def penalized(size: tuple[int, ...], run: Run) -> Row:
     return {_SIZE: signal.name, **cells, _PEAK: peak(signal)}
 
 
-@BENCH.table(
-    "Penalized, product X @ L included",
-    lambda run: [TINY] if run.tiny else SIZES,
-    "Ours is the whole call on a fitted learner, input checks included.",
-)
+@BENCH.table("Penalized, product X @ L included", lambda run: [TINY] if run.tiny else SIZES)
 def with_product(size: tuple[int, ...], run: Run) -> Row:
     """Time programs that get X. Our time is for ``predict_change_points``. A peer segments X L, and
-    its time includes the computation of this product."""
+    its time includes the computation of this product.
+
+    Ours is the whole call on a fitted learner, input checks included.
+    """
     signal, learner = make_signal(*size), ml.ChangePointMetricLearner()
     learner.score_ = SegmentScore(signal.L.T, signal.penalty)
     learner.n_features_in_ = len(signal.L)
@@ -139,7 +127,7 @@ def with_product(size: tuple[int, ...], run: Run) -> Row:
     calls = {name: partial(multiplied, one) for name, one in able.items()}
     calls["ours"] = partial(learner.predict_change_points, signal.X)
     cells = side_by_side(calls, run.repeats, signal.same)
-    cells["product alone"] = timed(lambda: signal.X @ signal.L, run.repeats).of_processor
+    cells["product alone"] = machine.timed(lambda: signal.X @ signal.L, run.repeats).of_processor
     return {_SIZE: signal.name, **cells}
 
 
@@ -152,7 +140,7 @@ def peak(signal: Signal, count: int | None = None) -> float:
 
 def _memory(signal: Signal, count: int | None) -> Row:
     form = signal.form if count is None else ml.problem.LowRankForm(signal.Z)
-    return {_PEAK: peak_above(partial(ml.oracles.ChangePoints(), form, count))}
+    return {_PEAK: machine.peak_above(partial(ml.oracles.ChangePoints(), form, count))}
 
 
 def known_number(signal: Signal, count: int, repeats: int) -> Row:
@@ -171,13 +159,12 @@ def known_number(signal: Signal, count: int, repeats: int) -> Row:
     return {_SIZE: signal.name, "K": count, **cells, _PEAK: peak(signal, count)}
 
 
-@BENCH.table(
-    "Known number of segments",
-    lambda run: [TINY] if run.tiny else KNOWN,
-    "A program that takes more than 10 s is run once.",
-)
+@BENCH.table("Known number of segments", lambda run: [TINY] if run.tiny else KNOWN)
 def on_hull(size: tuple[int, ...], run: Run) -> Row:
-    """Give the true number of segments."""
+    """Give the true number of segments.
+
+    A program that takes more than 10 s is run once.
+    """
     signal = make_signal(*size)
     return known_number(signal, signal.truth.n_clusters, run.repeats)
 
@@ -207,12 +194,9 @@ def off_hull(signal: Signal) -> int:
     lambda run: [(ratio, size) for ratio in RATIOS for size in ([TINY] if run.tiny else SIZES)],
 )
 def augmented(case: tuple[float | None, tuple[int, ...]], run: Run) -> Row:
-    """Time loss-augmented and plain inference.
-
-    Both kinds of inference have the same penalty. The weight α of the loss is 1. If a ratio is
-    given, the penalty is this ratio times α. In this case the signal is scaled until this penalty
-    is 2 P log T times the variance of its noise.
-    """
+    """Time loss-augmented and plain inference with the same penalty. The weight α of the loss is 1.
+    If a ratio is given, the penalty is this ratio times α. In this case the signal is scaled until
+    this penalty is 2 P log T times the variance of its noise."""
     ratio, oracle = case[0], ml.oracles.ChangePoints()
     signal = make_signal(*case[1]).scaled(ratio)
     calls = {
@@ -234,8 +218,11 @@ def augmented(case: tuple[float | None, tuple[int, ...]], run: Run) -> Row:
 def of_length(
     case: tuple[int, str, Callable[[int], int]], run: Run, sizes: Sequence[int]
 ) -> Iterator[Row]:
-    """Yield times against T, for programs that get Z. A peer stops as soon as it would take more
-    than 100 s for the next length at quadratic cost."""
+    """Yield times against T, for programs that get Z.
+
+    A peer is left out of the next length where a quadratic cost would take it more than 100 s
+    there.
+    """
     n_features, words, count = case
     sizes = (100, 200) if run.tiny else sizes
     peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}
@@ -257,7 +244,7 @@ for _title, _cases, _sizes in (
     ("One feature", [(1, *item) for item in _FEW.items()], LENGTHS[:4]),
     ("No change, by the number of features", _ONE, (20_000, 10**6)),
 ):
-    BENCH.table(_title, _cases, _LEFT_OUT)(partial(of_length, sizes=_sizes))
+    BENCH.table(_title, _cases)(partial(of_length, sizes=_sizes))
 
 
 def steps(n_samples: int, n_features: int, n_segments: int) -> Signal:
@@ -283,7 +270,7 @@ def draw(record: Mapping[str, Any]) -> Figure:
         title = f"{kind}: {longest} in {cell(lines[-1]['ours'])}"
         for name in (name for name, value in lines[0].items() if isinstance(value, dict)):
             times = {row["T"]: row[name]["median"] for row in lines if name in row}
-            power = power_of(list(times), list(times.values()))
+            power = machine.power_of(list(times), list(times.values()))
             label = f"{name}, T^{power:.2f}"
             plot_scaling(list(times), list(times.values()), ax=ax, label=label, title=title)
     return figure

@@ -6,8 +6,7 @@ The data have T samples, and 16 features and 26 clusters like Letter Recognition
 calls are timed. The first call is the relaxation of a new form, including its QR decomposition. The
 second call is the relaxation within a round of a learner, which has decomposed the data once. The
 third call is the local search. Every size runs in a separate process, whose peak memory counts
-everything: interpreter, compiled code and data. Then a full metric is learned from Letters, or from
-a synthetic table of that size if the file is missing.
+everything: interpreter, compiled code and data. Then a full metric is learned from Letters.
 """
 
 from __future__ import annotations
@@ -49,11 +48,8 @@ def row(n_samples: int, run: Run) -> machine.Row:
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)
-    samples, relaxation, search = (
-        Samples(X, truth=truth),
-        ml.oracles.SpectralRelaxation(),
-        ml.oracles.LocalSearch(),
-    )
+    samples = Samples(X, truth=truth)
+    relaxation, search = ml.oracles.SpectralRelaxation(), ml.oracles.LocalSearch()
     factors = samples.centered @ components.T
 
     def fresh() -> float:
@@ -82,18 +78,13 @@ def row(n_samples: int, run: Run) -> machine.Row:
 @BENCH.table("Learning a full metric from Letters to a gap of 1e-2", apart=True)
 def learn(case: None, run: Run) -> machine.Row:
     """Learn a full metric from Letters to a certified gap, and return one row with the time."""
-    try:
-        letters = load_dataset("letter")
-        name, X, y = "Letters", letters.X, letters.y
-    except FileNotFoundError:
-        name, (X, y) = "synthetic", clusters(2 * 10**4, *_SHAPE)
-    if run.tiny:
-        X, y = X[:500], y[:500]
+    letters = load_dataset("letter")
+    X, y = (part[: 500 if run.tiny else None] for part in (letters.X, letters.y))
     learner = ml.ClusteringMetricLearner(solver=ml.BundleDual(1e-2))
     timing = machine.Timing().run(lambda: learner.fit(X, y))
     solution = learner.solution_
     return {
-        "data": name,
+        "data": "Letters",
         **timing.cells,
         "rounds": len(solution.trace),
         "relative gap": solution.relative_gap,

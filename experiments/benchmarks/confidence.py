@@ -86,12 +86,14 @@ def by_chance(probabilities: NDArray) -> float:
 @BENCH.table(
     "Probabilities of changes on test users",
     product(("ours", "euclidean"), _SECONDS),
-    "Calibration error of ten bins of equal width.",
     part="margins",
 )
 def probabilities(case: tuple[str, float], run: Run) -> Row:
     """Calibrate a model on the training data, and compare the probability of every change that it
-    predicts in the test data with whether the change is true."""
+    predicts in the test data with whether the change is true.
+
+    Calibration error of ten bins of equal width.
+    """
     (name, seconds), (learners, train, test) = case, fitted(run.tiny)
     model, tolerance = learners[name], round(seconds * _RATE)
     model.calibrate(train.sequences, train.labels, tolerance)
@@ -134,16 +136,14 @@ def timed_cases(run: Run) -> Iterator[Timed]:
         yield f"{name}, {words} given", model, data.sequences, counts
 
 
-@BENCH.table(
-    "Cost",
-    timed_cases,
-    "Processor seconds. With given numbers of segments prediction is one program where changes "
-    "are clear and their number is right, and a search by up to twenty elsewhere; margins are "
-    "two programs in a narrow window, and wider ones for what it leaves open.",
-    part="margins",
-)
+@BENCH.table("Cost", timed_cases, part="margins")
 def cost(case: Timed, run: Run) -> Row:
-    """Time prediction and boundary margins in turns."""
+    """Time prediction and boundary margins in turns.
+
+    Processor seconds. With given numbers of segments prediction is one program where changes are
+    clear and their number is right, and a search by up to twenty elsewhere; margins are two
+    programs in a narrow window, and wider ones for what it leaves open.
+    """
     name, model, arrays, counts = case
     calls = {
         "prediction": partial(model.predict_change_points, arrays, counts),
@@ -166,14 +166,12 @@ def draw(record: Mapping[str, Any]) -> Figure:
     return plot_reliability(record["probabilities"], record["outcomes"])
 
 
-@BENCH.table(
-    "Cost and doubt",
-    ("hapt", "birdsong", "mocap6"),
-    "Processor seconds of all test data, medians of five, models and consensus in turns.",
-    part="consensus",
-)
+@BENCH.table("Cost and doubt", ("hapt", "birdsong", "mocap6"), part="consensus")
 def doubt(experiment: str, run: Run) -> Row:
-    """Measure a data set in a separate process, and keep its boundaries."""
+    """Measure a data set in a separate process, and keep its boundaries.
+
+    Processor seconds of all test data, medians of five, models and consensus in turns.
+    """
     row = in_own_process(measured, experiment, run.tiny)
     run.kept.setdefault("boundaries", {})[experiment] = row.pop("boundaries")
     return row

@@ -85,20 +85,16 @@ def segmenters_of(X: Any, raw: Any, K: int) -> Iterator[tuple[str, Any, float]]:
     yield "GreedyGaussian (aeon), K given", greedy, 1.0
     yield "InformationGain (aeon), K given", gain, 1.0
     yield "EAgglo (aeon)", partial(aeon, "EAggloSegmenter", Z), 1.0
+    of_aeon: dict[str, tuple[str, dict[str, int]]] = {
+        "BinSeg": ("BinSegmenter", {"n_cps": K}),
+        "FLUSS": ("FLUSSSegmenter", {"period_length": PERIOD, "n_regimes": K + 1}),
+        "ClaSP": ("ClaSPSegmenter", {"period_length": PERIOD, "n_cps": K}),
+    }
     for channel, x in enumerate(signals.T):
-        for title, call in (
-            ("BinSeg (aeon), K given", partial(aeon, "BinSegmenter", x, n_cps=K)),
-            (
-                "FLUSS (aeon), K given",
-                partial(aeon, "FLUSSSegmenter", x, period_length=PERIOD, n_regimes=K + 1),
-            ),
-            (
-                "ClaSP (aeon), K given",
-                partial(aeon, "ClaSPSegmenter", x, period_length=PERIOD, n_cps=K),
-            ),
-            ("ClaSP (claspy)", partial(clasp, x)),
-        ):
-            yield f"{title}/{channel}", call, STEP / WINDOW
+        for title, (name, options) in of_aeon.items():
+            call = partial(aeon, name, x, **options)
+            yield f"{title} (aeon), K given/{channel}", call, STEP / WINDOW
+        yield f"ClaSP (claspy)/{channel}", partial(clasp, x), STEP / WINDOW
     yield "ClaSP (claspy), all channels", partial(clasp, signals), STEP / WINDOW
 
 

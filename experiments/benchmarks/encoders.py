@@ -42,12 +42,14 @@ def recordings(tiny: bool) -> LabeledSequences:
 @BENCH.table(
     "Time and memory to compute the hinge of one recording and its gradient",
     lambda run: (2000, 4000) if run.tiny else (2000, 20000, 200000),
-    "Of the outputs: times the memory of T × r numbers of double precision.",
     apart=True,
 )  # first, because a process begins with the peak of the process that started it
 def memory_of_loss(n_samples: int, run: Run) -> Row:
     """Measure the memory that the hinge of one recording and its gradient need, in addition to the
-    encoder's outputs. Returns one row."""
+    encoder's outputs. Returns one row.
+
+    Of the outputs: times the memory of T × r numbers of double precision.
+    """
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss
@@ -75,13 +77,13 @@ def memory_of_loss(n_samples: int, run: Run) -> Row:
     }
 
 
-@BENCH.table(
-    "An epoch of 32 recordings of 2000 windows, 24 outputs",
-    note="Processor seconds; share: the loss over the epoch.",
-)
+@BENCH.table("An epoch of 32 recordings of 2000 windows, 24 outputs")
 def share_of_loss(_: Any, run: Run) -> Iterator[Row]:
     """Yield two rows, one before training and one after a few epochs. A row has the processor
-    seconds of an epoch and of the hinge alone."""
+    seconds of an epoch and of the hinge alone.
+
+    Processor seconds; share: the loss over the epoch.
+    """
     import torch
 
     from metriclearn.encoders import StructuredHingeLoss, TemporalConvolution

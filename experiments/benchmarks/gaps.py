@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,18 +26,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import metriclearn as ml
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from experiments.harness.cases import group_folds
 from experiments.harness.scoring import sequence_losses
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    FullMetric,
-    NamedSegmentLearner,
-    SquaredFrobenius,
-    regular,
-)
 from metriclearn.datasets import LabeledSequences, data_folder, load_dataset
 from metriclearn.views import LeaveOut, Neighbors
 
@@ -53,8 +46,8 @@ class Source:
 
     Attributes
     ----------
-    load : callable
-        Reads the features of the recordings in a folder.
+    options : dict
+        Options of the loader that computes the features of the recordings.
     rate, step : float, int
         How many rows a recording has per second, and how many of them make one row of features.
     run, longest_gap : float
@@ -66,7 +59,7 @@ class Source:
         training data.
     """
 
-    load: Callable[..., LabeledSequences]
+    options: dict[str, str]
     rate: float
     step: int
     run: float
@@ -112,16 +105,8 @@ class Damage:
 
 
 SOURCES = {
-    "hapt": Source(
-        partial(load_dataset, "hapt", unlabeled="keep", labels="activities"),
-        50.0,
-        25,
-        1.0,
-        0.1,
-        6,
-        0.1,
-    ),
-    "gazecom": Source(partial(load_dataset, "gazecom"), 250.0, 5, 0.1, 0.02, 3, 0.01),
+    "hapt": Source({"unlabeled": "keep", "labels": "activities"}, 50.0, 25, 1.0, 0.1, 6, 0.1),
+    "gazecom": Source({}, 250.0, 5, 0.1, 0.02, 3, 0.01),
 }
 DAMAGES = {
     "complete": Damage(),
@@ -137,7 +122,7 @@ def on_grid(frame: pd.DataFrame, n: int, source: Source, longest_gap: float) -> 
     """Put a damaged recording back on its original grid, (n, channels). Gaps of more than
     ``longest_gap`` seconds are NaN."""
     values = np.full((n, frame.shape[1]), np.nan)
-    for piece in regular(frame, source.rate, longest_gap):
+    for piece in ml.regular(frame, source.rate, longest_gap):
         rows = np.rint(piece.index.to_numpy() * source.rate).astype(int)
         values[rows[rows < n]] = piece.to_numpy()[rows < n]
     return values
@@ -170,21 +155,21 @@ def damaged(
         kept = {key: arrays[key] for key in [*recordings, *({"channels"} & set(arrays))]}
         np.savez(root / "sequences_int16.npz", **kept)
         shutil.copy(original / "README.md", root)
-        data = source.load(root)
+        data = load_dataset(name, root, **source.options)
     return data, [unknown[recording] for recording in data.names]
 
 
 def fitted(kind: str, way: str, source: Source, tiny: bool, train: LabeledSequences) -> Any:
     """Fit the learner of a column of the table, and tune its penalty on the data of the fit."""
     parameters: dict[str, Any] = {
-        "regularizer": SquaredFrobenius(source.strength),
-        "solver": BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
+        "regularizer": ml.SquaredFrobenius(source.strength),
+        "solver": ml.BundleDual(tolerance=5e-3, max_rounds=5 if tiny else 60),
         "view": LeaveOut() if way == _LEFT_OUT else None,
         "verbose": False,
     }
-    learner: Any = ChangePointMetricLearner(metric=FullMetric(), **parameters)
+    learner: Any = ml.ChangePointMetricLearner(metric=ml.FullMetric(), **parameters)
     if kind == "named":  # neighbors would read across gaps
-        learner = NamedSegmentLearner(emissions=Neighbors(context=0), **parameters)
+        learner = ml.NamedSegmentLearner(emissions=Neighbors(context=0), **parameters)
     pair = train.sequences, train.labels
     return learner.fit(*pair).tune_penalty(*pair)
 
@@ -216,10 +201,13 @@ def losses_of(name: str, damage: Damage, seed: int, tiny: bool) -> tuple[float, 
     return left_out, {method: means[method] for method in sorted(means)}
 
 
-@BENCH.table("Loss with gaps", SOURCES, "Mean ‖M − N‖² on all rows of complete test recordings.")
+@BENCH.table("Loss with gaps", SOURCES)
 def measured(name: str, run: Run) -> Iterator[Row]:
     """Yield one row for every kind of damage. A row has mean losses over draws, and their excess
-    over the losses on complete recordings, in %."""
+    over the losses on complete recordings, in %.
+
+    Mean ‖M − N‖² on all rows of complete test recordings.
+    """
     complete: dict[str, float] = {}
     for title, damage in list(DAMAGES.items())[: 4 if run.tiny else None]:
         # With 20 % lost, one draw is enough, because every draw loses many rows. More draws would

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row, in_turns
-from experiments.harness.procedure import standard_error
+from experiments.harness.results import standard_error
 from experiments.studies.labeling_effort import asked, held_out
 from metriclearn import PartialPartition, Partition
 from metriclearn.apps.label_page.annotation import Annotation
@@ -49,17 +49,7 @@ _RATE = 50.0
 # names: half-second rows, and rows of a stretch of 20 s
 _ROWS, _LENGTH, _SHARES, _SEEDS = 2.0, 40, (0.05, 0.1, 0.25), 3
 _PATIENCE = 60.0  # seconds, enough to finish learning on a busy machine
-_ZOOM = """
-const done = arguments[0], place = document.getElementById('timeline'), times = [];
-const box = place.getBoundingClientRect();
-const at = {clientX: box.left + box.width / 2, clientY: box.top + 50};
-(function step(time) {
-  times.push(time);
-  const deltaY = times.length % 160 < 80 ? -60 : 60;
-  place.dispatchEvent(new WheelEvent('wheel', {deltaY, ...at, cancelable: true}));
-  times.length < 400 ? requestAnimationFrame(step) : done(times.slice(1));
-})(performance.now());
-"""
+_ZOOM = Path(__file__).with_name("zoom.js").read_text(encoding="utf-8")
 _STILLS = {
     "label_begin": "A recording of a folder is open; six boundaries are set and segments labeled",
     "label_learned": "The model has learned; the next question, with the names it suggests",
@@ -132,10 +122,8 @@ def corrections(count: int, run: Run) -> Row:
     counts = T // length, T // length
     data = make_change_points(n, T, 36, 36, counts, jump=0.5, random_state=0)
     compile_programs()
-    group, said = (
-        Group(recordings_of(data, _RATE), patience=_PATIENCE),
-        dict[str, list[Annotation]](),
-    )
+    group = Group(recordings_of(data, _RATE), patience=_PATIENCE)
+    said: dict[str, list[Annotation]] = {}
     for name, y in zip(data.names, data.labels):
         firsts = np.linspace(0, T - T // 20, count).astype(int).tolist()
         given = [annotations_of(y, first, first + T // 20, _RATE, False) for first in firsts]
@@ -230,16 +218,14 @@ def take_stills(browser: Any, folder: Path, target: Path) -> None:
         browser.save_screenshot(str(target / "label_sound.png"))
 
 
-@BENCH.table(
-    "Zooming",
-    lambda run: filter(None, [chromium()]),
-    "In the quietest sixteenth of the time, and over all of it: in a browser that draws "
-    "without a graphics card other work on the machine takes frames away.",
-    part="page",
-)
+@BENCH.table("Zooming", lambda run: filter(None, [chromium()]), part="page")
 def frames(browser: Any, run: Run) -> Row:
     """Zoom a recording at 50 Hz, with a turn of the mouse wheel in every frame, and take three
-    screenshots."""
+    screenshots.
+
+    In the quietest sixteenth of the time, and over all of it: in a browser that draws without a
+    graphics card other work on the machine takes frames away.
+    """
     browser.set_script_timeout(120)
     X = np.random.default_rng(0).normal(size=(int((60 if run.tiny else 3600) * _RATE), 6))
     X += 3 * np.sin(np.arange(len(X)) / 900)[:, None]
@@ -290,10 +276,8 @@ def labeled(
 ) -> list[list[tuple[float, float]]]:
     """Label more and more stretches, which the page suggests or which are drawn at random. Whenever
     the labels reach one of ``shares``, judge the model in every test recording."""
-    group, said = (
-        Group(recordings_of(train, _ROWS), patience=_PATIENCE),
-        dict[str, list[Annotation]](),
-    )
+    group = Group(recordings_of(train, _ROWS), patience=_PATIENCE)
+    said: dict[str, list[Annotation]] = {}
     known = [np.full(len(labels), -1) for labels in train.labels]
     random, results = np.random.default_rng(seed), []
     for share in shares:

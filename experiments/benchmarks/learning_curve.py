@@ -26,8 +26,9 @@ from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.machine import Row
 from experiments.harness.command_line import CONFIGS, configuration
 from experiments.harness.committed import COMMITTED
-from experiments.harness.procedure import Case, Method, Procedure, standard_error, statistics
-from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
+from experiments.harness.procedure import Case, Choice, Method, Outcome, Procedure
+from experiments.harness.results import is_ours, read_results, rows_of, standard_error
+from experiments.harness.wording import counted, plural
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn.plots.canvas import number
 
@@ -57,7 +58,8 @@ def learned(experiment: str, tiny: bool) -> dict[str, Any]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for name, one in drawn.items():
         method, curves[name] = methods[entries[one["entry"]].name], []
-        call = partial(_mean, procedure, method, one["parameters"], one["option"], cases)
+        choice = Choice(one["parameters"], one["option"], np.zeros(0))
+        call = partial(_mean, procedure, method, choice, cases)
         for n in sizes:
             means = np.array([call(n, seed) for seed in range(setting["draws"])])
             curves[name].append((float(means.mean()), standard_error(means) or 0.0))
@@ -79,29 +81,19 @@ def learned(experiment: str, tiny: bool) -> dict[str, Any]:
 
 
 def _mean(
-    procedure: Procedure,
-    method: Method,
-    parameters: Mapping[str, Any],
-    option: Any,
-    cases: Sequence[Case],
-    n: int,
-    seed: int,
+    procedure: Procedure, method: Method, choice: Choice, cases: Sequence[Case], n: int, seed: int
 ) -> float:
     """Train on n items of each case, and return the mean of the first measure over the test data of
     all cases."""
-    column, measure = procedure.columns(method)[0], next(iter(procedure.measures))
-    values: list[float] = []
-    units: list[str] = []
-    weights: list[float] = []
+    column, outcomes = procedure.columns(method)[0], []
     for case in cases:
         order = np.random.default_rng(seed).permutation(len(procedure.units(case.train)))
         part = replace(case, train=case.train.select(order[:n]))
-        model = procedure.fit(method.with_parameters(parameters), part.train, method)
-        values.extend(procedure.score(model, option, column, part)[1][measure])
-        units += procedure.units(case.test)
-        given = procedure.weights(case.test)
-        weights.extend(np.ones(len(units) - len(weights)) if given is None else given)
-    return statistics(np.array(values), units, np.array(weights))["mean"]
+        model = procedure.fit(method.with_parameters(choice.parameters), part.train, method)
+        model, scores = procedure.score(model, choice.option, column, part)
+        found = {column: choice}, {column: model}, {column: scores}
+        outcomes.append(Outcome(method, part, *found, seconds=0.0, fit_seconds=0.0))
+    return procedure.numbers(outcomes)["rows"][0]["mean"]
 
 
 def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:

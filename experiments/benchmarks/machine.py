@@ -23,6 +23,7 @@ _PATIENCE = 10.0  # processor seconds
 _OURS = "ours"
 
 Call = Callable[[], Any]
+Same = Callable[[Any, Any], bool]
 Row = dict[str, Any]
 
 
@@ -68,7 +69,7 @@ class Timing:
 
 
 def in_turns(
-    calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
+    calls: Mapping[str, Call], repeats: int, same: Same | None = None
 ) -> dict[str, Timing]:
     """Time programs in turns, so that a busy moment of the machine affects all of them.
 
@@ -106,9 +107,7 @@ def timed(call: Call, repeats: int) -> Timing:
     return in_turns({"": call}, repeats)[""]
 
 
-def side_by_side(
-    calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
-) -> dict[str, Any]:
+def side_by_side(calls: Mapping[str, Call], repeats: int, same: Same | None = None) -> Row:
     """Time our program and its peers in turns, and return the cells of one row: the processor
     seconds of each, and how many times as fast ours is as the fastest peer.
 
@@ -165,9 +164,7 @@ def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def draw_scaling(
-    rows: Sequence[Mapping[str, Any]], size: str, columns: Sequence[str], **options: Any
-) -> Figure:
+def draw_scaling(rows: Sequence[Row], size: str, columns: Sequence[str], **options: Any) -> Figure:
     """Plot seconds against sizes, with one curve for each of ``columns`` of a saved table. A line
     of slope one goes through the last point of the last curve."""
     ax = None

@@ -167,14 +167,13 @@ def optimality(case: tuple[str, int], run: Run) -> Row:
     }
 
 
-@BENCH.table(
-    "A common offset, min_size = 1",
-    lambda run: programs(pelt=True),
-    "The excess is over the optimum of the unshifted signal; the shift changes no optimum.",
-)
+@BENCH.table("A common offset, min_size = 1", lambda run: programs(pelt=True))
 def offsets(name: str, run: Run) -> Row:
     """Tell for how many signals a shift changes the change-points, and how far the worst result is
-    from the optimum."""
+    from the optimum.
+
+    The excess is over the optimum of the unshifted signal; the shift changes no optimum.
+    """
     row: Row = {"program": name}
     unshifted, _ = measured(name, 1, 0.0, _count(run))
     for offset in OFFSETS:

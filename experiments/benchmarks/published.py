@@ -119,17 +119,16 @@ def turing_row(
     return row if squared_norm is None else row | {"‖M − N‖²": round(float(squared_norm), 2)}
 
 
-@BENCH.table(
-    "TCPD: 23 univariate series, one left out",
-    part="tcpd",
-    note="Mean over series; five annotators each, margin of 5 samples; of ‖M − N‖² the mean over "
-    "annotators. Random penalty: log-normal, center and spread from the other series; the answer "
-    "has the least expected error against the optima at all penalties. Penalties times T do not "
-    "depend on how finely a series is sampled. Published columns: van den Burg & Williams 2020, "
-    "best of each over their algorithms. What else was tried is told in docs/research.",
-)
+@BENCH.table("TCPD: 23 univariate series, one left out", part="tcpd")
 def tcpd(case: None, run: Run) -> list[Row]:
-    """Leave out one series at a time. The others determine its penalty."""
+    """Leave out one series at a time. The others determine its penalty.
+
+    Mean over series; five annotators each, margin of 5 samples; of ‖M − N‖² the mean over
+    annotators. Random penalty: log-normal, center and spread from the other series; the answer has
+    the least expected error against the optima at all penalties. Penalties times T do not depend
+    on how finely a series is sampled. Published columns: van den Burg & Williams 2020, best of each
+    over their algorithms. What else was tried is told in docs/research.
+    """
     series = [one for one in load_dataset("tcpd") if one.values.shape[1] == 1]
     series = series[: 4 if run.tiny else None]
     cases = []
@@ -152,7 +151,12 @@ def tcpd(case: None, run: Run) -> list[Row]:
 
 
 def archive(name: str, run: Run) -> list[Row]:
-    """List the published results and rows of the league, as means over the same series."""
+    """List the published results and rows of the league, as means over the same series.
+
+    Published per series by Ermshaus, Schäfer & Leser, CLaP, 2025. The league cuts a series into at
+    most 400 blocks. The margin of its F1 is 1.25 to 2.5 % of a series, that of the published F1 is
+    1 %; coverings can be compared.
+    """
     kinds = {"series": str, "method": str, "covering": float, "f1": float}
     published = registry.read(name, "published.csv", None, kinds)
     rows = read_results(COMMITTED / "league.json")["rows"]
@@ -172,14 +176,7 @@ def archive(name: str, run: Run) -> list[Row]:
 
 
 for _name, _count in {"TSSB": 50, "UTSA": 22}.items():
-    BENCH.table(
-        f"{_name}: {_count} series",
-        [_name.lower()],
-        "Published per series by Ermshaus, Schäfer & Leser, CLaP, 2025. The league cuts a series "
-        "into at most 400 blocks. The margin of its F1 is 1.25 to 2.5 % of a series, that of the "
-        "published F1 is 1 %; coverings can be compared.",
-        part="archives",
-    )(archive)
+    BENCH.table(f"{_name}: {_count} series", [_name.lower()], part="archives")(archive)
 
 if __name__ == "__main__":
     BENCH.main()

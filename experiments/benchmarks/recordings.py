@@ -28,7 +28,7 @@ from experiments.data.assembled_shows import build_shows
 from experiments.data.drawn_scenes import FOLDERS, FRAME_RATE
 from experiments.data.generated_videos import build_videos, plan
 from experiments.harness.cases import group_cases, group_folds
-from experiments.harness.procedure import standard_error
+from experiments.harness.results import standard_error
 from experiments.harness.scoring import inner_f1
 from experiments.studies.audio_and_video import folder_cases
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, SquaredFrobenius
@@ -84,15 +84,14 @@ def row_of(
     }
 
 
-@BENCH.table(
-    "Shots of drawn videos",
-    note="A cut counts within one frame, a fifth of a second. Ours and Euclidean see histograms of "
-    "colors in four quarters. As installed PySceneDetect's shortest shot, 15 frames, is 3 s in "
-    "videos of 5 frames per second; 0.6 s is what it is at 25.",
-    part="media",
-)
+@BENCH.table("Shots of drawn videos", part="media")
 def shots(_: Any, run: Run) -> list[Row]:
-    """Measure how well cuts of the test videos are found, within one frame."""
+    """Measure how well cuts of the test videos are found, within one frame.
+
+    A cut counts within one frame, a fifth of a second. Ours and Euclidean see histograms of colors
+    in four quarters. As installed PySceneDetect's shortest shot, 15 frames, is 3 s in videos of 5
+    frames per second; 0.6 s is what it is at 25.
+    """
     tiny = run.tiny
     seconds, counts = (40.0, (4, 1, 1)) if tiny else (240.0, (4, 3, 3))
     root = build_videos(DATA / ("tiny_shots" if tiny else "videos"), 0, seconds, counts)
@@ -128,17 +127,15 @@ def shots(_: Any, run: Run) -> list[Row]:
     return sorted(rows, key=lambda row: -row[SHOTS])
 
 
-@BENCH.table(
-    "musanmix: music, noise and speech",
-    note="One recording, whose boundaries are those of inaSpeechSegmenter: agreement with a system,"
-    " not with people, and too little for a standard error. Training: the sound of shows where "
-    "speech and songs alternate, without noise or silence. F1 as mir_eval counts (the two ends of "
-    "the recording are hits of everybody), purity and coverage of segments as pyannote.metrics "
-    "does.",
-    part="media",
-)
+@BENCH.table("musanmix: music, noise and speech", part="media")
 def musanmix(_: Any, run: Run) -> list[Row]:
-    """Measure how well models learned from other recordings find the boundaries of musanmix."""
+    """Measure how well models learned from other recordings find the boundaries of musanmix.
+
+    One recording, whose boundaries are those of inaSpeechSegmenter: agreement with a system, not
+    with people, and too little for a standard error. Training: the sound of shows where speech and
+    songs alternate, without noise or silence. F1 as mir_eval counts (the two ends of the recording
+    are hits of everybody), purity and coverage of segments as pyannote.metrics does.
+    """
     extractor = AudioFeatures(rate=2.0, flatness=True, contrast=True)
     sizes: Any = (0.7, (4, 1, 1)) if run.tiny else (5.5, (4, 3, 3))
     root = build_shows(DATA / ("tiny_sounds" if run.tiny else "sounds"), 0, *sizes)
@@ -164,14 +161,13 @@ def musanmix(_: Any, run: Run) -> list[Row]:
     return sorted(rows, key=lambda row: -row["F1 at ± 0.5 s"])
 
 
-@BENCH.table(
-    "HAPT: boundaries on test users",
-    note="K given: the method is told the true number; of methods for one channel the one best on "
-    "these recordings is shown, in their favor.",
-    part="phones",
-)
+@BENCH.table("HAPT: boundaries on test users", part="phones")
 def phones(_: Any, run: Run) -> list[Row]:
-    """Measure how well boundaries of activities are found, within a second."""
+    """Measure how well boundaries of activities are found, within a second.
+
+    K given: the method is told the true number; of methods for one channel the one best on these
+    recordings is shown, in their favor.
+    """
     data = load_dataset("hapt", unlabeled="keep")
     data = data.select(range(10)) if run.tiny else data
     (case,) = group_cases(data, 1 if run.tiny else 6, False, 2, 0)

@@ -177,13 +177,15 @@ def tasks(case: None, run: Run) -> list[Row]:
 @BENCH.table(
     f"Projection: {_SEQUENCES} sequences on {_MACHINES} machines",
     ((1, 2), (1, 1), (16, 1)),
-    "On paper, T = 200, P = 10: measured seconds per sequence and thread, and per task of the "
-    "scheduler, extrapolated linearly; the network is taken as loopback.",
     part="rounds",
 )
 def project(case: tuple[int, int], run: Run) -> Row:
     """Estimate seconds and bytes of a round over 10⁸ sequences on 1000 machines from measured
-    costs."""
+    costs.
+
+    On paper, T = 200, P = 10: measured seconds per sequence and thread, and per task of the
+    scheduler, extrapolated linearly; the network is taken as loopback.
+    """
     (threads, per_thread), n, depth = case, _FEATURES + 1, 3  # numbers in w; 16³ > 1000 machines
     tasks = per_thread * threads * _MACHINES
     work = _SEQUENCES * _COSTS["per sequence"] / (_MACHINES * threads)
@@ -218,14 +220,13 @@ def one_round(n_samples: int, run: Run) -> Row:
     return {"T": n_samples, "s per round": seconds, "µs per sample": 1e6 * seconds / n_samples}
 
 
-@BENCH.table(
-    "From disk to a gap of 1e-2",
-    note="Two workers, P = 10, T = 200, float64 on disk; the client runs the scheduler, too. Peaks "
-    "count the pages of the mapped file that were read.",
-    part="training",
-)
+@BENCH.table("From disk to a gap of 1e-2", part="training")
 def training(case: None, run: Run) -> Row:
-    """Train on sequences from disk with two workers, to a gap of 1e-2."""
+    """Train on sequences from disk with two workers, to a gap of 1e-2.
+
+    Two workers, P = 10, T = 200, float64 on disk; the client runs the scheduler, too. Peaks count
+    the pages of the mapped file that were read.
+    """
     N = 60 if run.tiny else 100_000
     with tempfile.TemporaryDirectory() as folder, workers(2) as client:
         stored = pack_sequences(*generated(N, 200), Path(folder))

@@ -65,10 +65,7 @@ from experiments.benchmarks.machine import Row, Timing, side_by_side, timed
 from experiments.benchmarks.problems import problem_of
 from experiments.harness.cases import group_cases
 from metriclearn.datasets import load_dataset, make_change_points
-from metriclearn.estimators.selection.regularization_path import (
-    RegularizationPath,
-    regularization_path,
-)
+from metriclearn.estimators.selection.regularization_path import RegularizationPath
 from metriclearn.plots import plot_convergence, plot_regularization_path
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import Progress, TimeLimit
@@ -316,15 +313,13 @@ def value(master: DualMaster, w: NDArray) -> float:
     return worst + 0.5 * master.curvature * float(w @ w)
 
 
-@BENCH.table(
-    "One master problem",
-    lambda run: SIZES[:1] if run.tiny else SIZES,
-    "Processor time; behind a peer's how many times as long that is as ours. The time of a "
-    "solver alone is that of the last run.",
-    part="master",
-)
+@BENCH.table("One master problem", lambda run: SIZES[:1] if run.tiny else SIZES, part="master")
 def one_master(case: tuple[Metric, int, int, tuple[str, ...]], run: Run) -> Row:
-    """Time all programs on the same cuts."""
+    """Time all programs on the same cuts.
+
+    Processor time; behind a peer's how many times as long that is as ours. The time of a solver
+    alone is that of the last run.
+    """
     metric, P, J, peers = case
     master = random_cuts(metric, P, J)
     scale = abs(value(master, ours(master, 1e-9).w))
@@ -377,7 +372,10 @@ nothing(1)
 
 
 def training(case: tuple[str, float], run: Run, job: str) -> Row:
-    """Time training with a share of the default strength of the regularizer."""
+    """Time training with a share of the default strength of the regularizer.
+
+    A run of more than 10 s is not repeated.
+    """
     (name, share), size = case, DATA["tiny" if run.tiny else job]
     data, test = (make_change_points(*size, random_state=seed) for seed in (0, 2))
     metric, regularizer = LEARNERS[name]
@@ -400,13 +398,9 @@ def training(case: tuple[str, float], run: Run, job: str) -> Row:
 
 for _job in ("main", "television", "matrix"):
     _names = [name for name in LEARNERS if _job != "matrix" or name.startswith("full")]
-    BENCH.table(
-        _job,
-        list(product(_names, (1.0, 0.1))),
-        "A run of more than 10 s is not repeated.",
-        part="training",
-        apart=True,
-    )(partial(training, job=_job))
+    BENCH.table(_job, list(product(_names, (1.0, 0.1))), part="training", apart=True)(
+        partial(training, job=_job)
+    )
 
 
 @BENCH.table("The first second", part="training")
@@ -469,7 +463,7 @@ def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[
         mixing, where = np.linalg.qr(normal)[0], frozenset(range(RANK))
     n_samples, n_strengths = (60, 4) if tiny else (_SAMPLES, _STRENGTHS)
     train, validation = (sequences(len(where), mixing, noise, seed, n_samples) for seed in (0, 1))
-    call = partial(regularization_path, learner, *train, n_strengths, validation=validation)
+    call = partial(ml.regularization_path, learner, *train, n_strengths, validation=validation)
     return Timing().run(call), where
 
 
@@ -487,13 +481,15 @@ _PLANTED = (f"Trace: rank {RANK} of {N_FEATURES}", f"L1: {len(SUPPORT)} of {N_FE
 @BENCH.table(
     "Planted problems",
     [(name, rest) for rest in ("noise", "changes on its own") for name in _PLANTED],
-    "Where the rest is noise, almost the whole path is exact. Where the rest changes on its "
-    "own, the optimum keeps some of it at all but the strongest strengths, and the "
-    "strength that validates best, being chosen for prediction, is weaker than those.",
     part="path",
 )
 def planted_row(case: tuple[str, str], run: Run) -> Row:
-    """Compute a path, and tell where it finds the planted metric."""
+    """Compute a path, and tell where it finds the planted metric.
+
+    Where the rest is noise, almost the whole path is exact. Where the rest changes on its own, the
+    optimum keeps some of it at all but the strongest strengths, and the strength that validates
+    best, being chosen for prediction, is weaker than those.
+    """
     name, rest = case
     timing, where = planted(name == _PLANTED[1], rest == "noise", run.tiny)
     path = timing.result

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.benchmark import Benchmark, Run
 from experiments.benchmarks.detectors import Found, scores
-from experiments.benchmarks.machine import Row
+from experiments.benchmarks.machine import Row, Timing
 from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import LabeledSequences, load_dataset
 from metriclearn.estimators.scores.segment_score import SegmentScore
@@ -59,25 +59,26 @@ def block(number: int) -> NDArray[np.float64]:
 @BENCH.table(
     "Ten features with a change every thousand samples, in chunks of a hundred",
     lambda run: (100_000, 200_000) if run.tiny else (1_000_000, 10_000_000),
-    "Memory of the whole process, at its peak.",
     apart=True,
 )
 def in_chunks(n_samples: int, run: Run) -> Row:
-    """Push samples in chunks of 100, and return one row with peak memory and speed."""
-    stream, seconds, processor, n_found = synthetic_learner().stream(), 0.0, 0.0, 0
+    """Push samples in chunks of 100, and return one row with peak memory and speed.
+
+    Memory of the whole process, at its peak.
+    """
+    stream, timing, n_found = synthetic_learner().stream(), Timing(), 0
     stream.push(block(0)[:_CHUNK])  # compiles
+
+    def push(X: NDArray) -> int:
+        return sum(len(stream.push(X[i : i + _CHUNK]).ends) for i in range(0, _BLOCK, _CHUNK))
+
     for number in range(n_samples // _BLOCK):
-        X = block(number + 1)
-        begin, begin_processor = time.perf_counter(), time.process_time()
-        for i in range(0, _BLOCK, _CHUNK):
-            n_found += len(stream.push(X[i : i + _CHUNK]).ends)
-        seconds += time.perf_counter() - begin
-        processor += time.process_time() - begin_processor
+        n_found += timing.run(partial(push, block(number + 1))).result
     return {
         "samples": n_samples,
         "changes told": n_found,
-        "samples a second": round(n_samples / seconds),
-        "samples a processor second": round(n_samples / processor),
+        "samples a second": round(n_samples / sum(timing.seconds)),
+        "samples a processor second": round(n_samples / sum(timing.processor)),
     }
 
 

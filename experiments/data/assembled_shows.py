@@ -40,10 +40,7 @@ class Part:
 
 # Songs by name; excerpts of meetings by their sets of speakers.
 PARTS: Mapping[str, Part] = {
-    "train": Part(
-        [("ami_turns", f"trn0{i}") for i in range(4)],
-        ("song00", "song01"),
-    ),
+    "train": Part([("ami_turns", f"trn0{i}") for i in range(4)], ("song00", "song01")),
     "validation": Part(
         [("ami_turns", "dev00"), ("ami_turns", "dev01")]
         + [("speech_segments", "diarizationExample")],

@@ -19,17 +19,8 @@ import joblib
 import numpy as np
 
 from experiments.harness.finished_fits import FinishedFits, Task, run_all
-from experiments.harness.procedure import (
-    Case,
-    Choice,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    standard_error,
-    statistics,
-)
-from experiments.harness.results import ONE, OURS, is_ours
+from experiments.harness.procedure import Case, Choice, Losses, Method, Outcome, Procedure
+from experiments.harness.results import ONE, OURS, is_ours, standard_error, statistics
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from experiments.harness.command_line import CONFIGS
-from experiments.harness.results import MEASURE, ONE, OURS, read_results
+from experiments.harness.results import MEASURE, ONE, OURS, Results, Row, read_results
 from metriclearn import Segmenter
 from metriclearn.datasets import load_example, make_change_points
 
 COMMITTED = Path(CONFIGS).parent / "docs" / "results"
-Row = dict[str, Any]
 _SAME = "n_folds", "seed", "min_size", "dataset", "tiny"  # settings of all rows of a table
 KEY = "default"  # field of results.json
 FEW = "few labels"  # the data set that concerns only experiments with few labels
@@ -87,9 +86,7 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     return merged
 
 
-def rows_of(
-    source: Mapping[str, Any], target: Mapping[str, Any], methods: Collection[str]
-) -> list[Row]:
+def rows_of(source: Results, target: Results, methods: Collection[str]) -> list[Row]:
     """Return the rows of some methods, if they have the same test units as other results."""
     units = units_of(target)
     alike = {
@@ -101,9 +98,7 @@ def rows_of(
     return [row for row in rows if (row["table"], row["method"]) in alike]
 
 
-def renewed(
-    before: Mapping[str, Any], new: Mapping[str, Any], keep: Collection[str]
-) -> dict[str, Any]:
+def renewed(before: Results, new: Results, keep: Collection[str]) -> dict[str, Any]:
     """Add earlier rows of the methods ``keep`` to new rows with the same test units. Tables without
     new rows keep their rows if the common tables have the same test units as before."""
     rows = [row for row in new["rows"] if row["method"] not in keep]
@@ -124,7 +119,7 @@ def renewed(
     return {**new, "tables": shown, "rows": rows}
 
 
-def units_of(results: Mapping[str, Any]) -> dict[str, list[str]]:
+def units_of(results: Results) -> dict[str, list[str]]:
     """Return the test units of each table."""
     return {row["table"]: row["units"] for row in results["rows"] if row["measure"] == MEASURE}
 
@@ -142,10 +137,8 @@ def default_losses() -> dict[str, float]:
     noise = 0.3 * np.random.default_rng(0).normal(size=(4, 360, 1))
     periods = [np.array([20, 10, 5])[one] for one in kinds]
     waves = [np.sin(np.cumsum(2 * np.pi / p))[:, None] + e for p, e in zip(periods, noise)]
-    few = [
-        np.array([*y[: len(y) // 2], *[-1] * (len(y) - len(y) // 2)], object)
-        for y in exercise.labels
-    ]
+    known = [np.arange(len(y)) < len(y) // 2 for y in exercise.labels]
+    few = [np.where(half, y.astype(object), -1) for half, y in zip(known, exercise.labels)]
     cases: dict[str, tuple[Any, Any, bool | None]] = {
         "names": (exercise.sequences, exercise.labels, None),
         "boundaries": (bees.sequences, bees.labels, False),
@@ -162,7 +155,7 @@ def default_losses() -> dict[str, float]:
     return losses
 
 
-def is_older(results: Mapping[str, Any]) -> bool:
+def is_older(results: Results) -> bool:
     """Return whether results were made by a default that has changed since."""
     then, now = results.get(KEY), default_losses()
     if not isinstance(then, Mapping) or not then or not then.keys() <= now.keys():

@@ -13,31 +13,24 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from omegaconf import DictConfig
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import fingerprints, read_cases
 from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Scores,
-    Story,
-    tables_and_rows,
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
+from experiments.harness.report import Artifacts, Strip, file_name, page
+from experiments.harness.results import (
+    COLUMNS,
+    MEASURE,
+    ONE,
+    OURS,
+    Cells,
+    is_ours,
+    results_table,
+    titled,
 )
-from experiments.harness.report import (
-    Artifacts,
-    Strip,
-    column_units,
-    file_name,
-    learned_metrics,
-    page,
-    standardized_weights,
-)
-from experiments.harness.results import COLUMNS, MEASURE, ONE, OURS, Cell, is_ours, results_table
 from experiments.harness.scoring import (
     NAMES,
     Pairs,
@@ -78,14 +71,10 @@ class Comparison(Procedure):
     backend = "threads"
     validates_one = True
     reads_test_root = True
-    measures: Mapping[str, tuple[str, str]] = {
-        **Procedure.measures,
-        NAMES: ("share of samples with the right name", "more"),
-        "named_edit_score": ("edit score of the names", "more"),
-        "named_segmental_f1@10": ("F1@10 of named segments", "more"),
-        "named_segmental_f1@25": ("F1@25 of named segments", "more"),
-        "named_segmental_f1@50": ("F1@50 of named segments", "more"),
-    }
+    measures = titled(
+        *(MEASURE, NAMES, "named_edit_score"),
+        *(f"named_segmental_f1@{share}" for share in (10, 25, 50)),
+    )
 
     def __init__(self, config: DictConfig) -> None:
         super().__init__(config)
@@ -160,7 +149,7 @@ class Comparison(Procedure):
         Draw the segmentations of the row "ours"."""
         cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
         first = [outcome for outcome in outcomes if outcome.case is cases[0]]
-        mine, told = best_outcome(first), tables_and_rows(self, outcomes)
+        mine, told = best_outcome(first), self.numbers(outcomes)
         (folder / "models").mkdir(parents=True, exist_ok=True)
         for outcome in outcomes:
             name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name
@@ -239,9 +228,40 @@ def best_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     return min(some, key=lambda outcome: outcome.held_out()) if some else outcomes[0]
 
 
-def _typical_strips(
-    outcomes: Sequence[Outcome], table: Mapping[str, Mapping[str, Cell]], one: Outcome
-) -> list[Strip]:
+def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
+    """Collect the ``weights`` and ``traces`` of :class:`Artifacts` from all models that were
+    trained.
+
+    Weights apply to features divided by ``scale``, by default the scale of each model.
+    """
+    trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
+    return {
+        "weights": {name: standardized_weights(model, scale) for name, model in trained.items()},
+        "traces": {name: vars(model.solution_.trace) for name, model in trained.items()},
+    }
+
+
+def column_units(model: Any) -> NDArray:
+    """Return the unit of each column of the data, (P,).
+
+    The unit is 1 if the model has no scale, or scales the rows of a view with other columns.
+    """
+    scale = np.asarray(getattr(model, "scale_", 1.0))
+    n = model.components_.shape[1]
+    return scale if scale.shape == (n,) else np.ones(n)
+
+
+def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
+    """Return the matrix B for scaled features, (P, P). If B is diagonal, return only its diagonal,
+    (P,)."""
+    units = column_units(model) if scale is None else np.asarray(scale)
+    components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
+    B = components.T @ components
+    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
+    return np.diag(B) if diagonal else B
+
+
+def _typical_strips(outcomes: Sequence[Outcome], table: Cells, one: Outcome) -> list[Strip]:
     """Prepare pictures of the three test sequences where ours has its best, median and worst loss.
 
     Our prediction is shown next to the prediction of the baseline that the headline names. The
@@ -255,8 +275,8 @@ def _typical_strips(
     means = {name: cells[column] for name, cells in table.items() if column in cells}
     ours = by_name.get(OURS, one)
     others = [name for name in means if not is_ours(name) and name in by_name]
-    rival = min(others, key=lambda name: means[name].mean, default=None)
-    pair = [ours] if rival is None else [ours, by_name[rival]]
+    rivals = sorted(others, key=lambda name: means[name].mean)[:1]
+    pair = [ours, *map(by_name.__getitem__, rivals)]
     order = np.argsort(ours.losses(), kind="stable")
     model, last = one.models["estimated"], len(order) - 1
     if hasattr(model, "components_"):

@@ -8,7 +8,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,7 @@ class FinishedFits:
 
 
 def run_all(
-    title: str,
-    tasks: Sequence[Task],
-    finished: FinishedFits,
-    backend: str,
-    n_jobs: int,
+    title: str, tasks: Sequence[Task], finished: FinishedFits, backend: str, n_jobs: int
 ) -> list[Any]:
     """Compute the results of all tasks, and return them in the order of the tasks. The last tasks
     run first, because costly methods come last. Progress is printed every ``SILENCE`` seconds, from
@@ -107,9 +103,7 @@ def _call(
     place: int, finished: FinishedFits, backend: str, key: list[str], call: tuple[Any, ...]
 ) -> tuple[int, Any]:
     """Compute the result of one task. Returns the index of the task, and the result."""
-    if backend == "threads":  # threads share the caller's settings
-        return place, finished(key, *call)
-    with quiet():
+    with nullcontext() if backend == "threads" else quiet():  # threads share the caller's settings
         return place, finished(key, *call)
 
 

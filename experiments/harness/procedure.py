@@ -9,11 +9,11 @@ the same for all experiments: :mod:`experiments.harness.choosing` fits, chooses 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from hydra.utils import instantiate
@@ -24,22 +24,10 @@ from sklearn.model_selection import ParameterGrid
 
 from experiments.harness.committed import kept_methods
 from experiments.harness.report import Artifacts
-from experiments.harness.results import COLUMNS, MEASURE, is_ours
+from experiments.harness.results import COLUMNS, MEASURE, Measures, Row, is_ours, statistics, titled
 
-Item = TypeVar("Item")
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
 Scores = dict[str, NDArray]  # by measure
-Row = dict[str, Any]
-# Fields of a row of results that no fit of this experiment stands behind.
-NOT_FITTED: Row = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
-
-
-def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
-    """Group items by their key, in the order of first appearance."""
-    groups: dict[Any, list[Item]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 @dataclass(frozen=True)
@@ -53,14 +41,10 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def each(self) -> list[Method]:
-        """Make one method for each candidate. The option "family" holds the original name."""
-        options = {**self.options, "family": self.name}
-        methods = []
-        for candidate in self.candidates:
-            words = in_words(candidate)
-            name = f"{self.name}, {words}" if words else self.name
-            methods.append(Method(name, self.estimator, [candidate], options))
-        return methods
+        """Make one method for each candidate."""
+        names = [", ".join(filter(None, [self.name, in_words(one)])) for one in self.candidates]
+        pairs = zip(names, self.candidates)
+        return [replace(self, name=name, candidates=[one]) for name, one in pairs]
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Any:
         """Return a copy of the estimator with the parameters of a candidate."""
@@ -212,7 +196,7 @@ class Procedure(Protocol):
     each_candidate: bool = False
     reads_test_root: bool = False
     certified: bool = True
-    measures: Mapping[str, tuple[str, str]] = {MEASURE: ("‖M − N‖²", "less")}
+    measures: Measures = titled(MEASURE)
     titles: Mapping[str, str] = COLUMNS
 
     def __init__(self, config: DictConfig) -> None:
@@ -299,87 +283,41 @@ class Procedure(Protocol):
         """Describe in words what the chosen option of a column means."""
         return ""
 
+    def numbers(self, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
+        """Make ``tables`` and ``rows`` of results.json. A row has the numbers of one measure and
+        one method, over the cases of one table."""
+        places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}
+        for outcome in outcomes:
+            for column, scores in outcome.scores.items():
+                table, title = self.place(outcome, column)
+                for measure in scores:
+                    key = (measure, table, outcome.name, title)
+                    places.setdefault(key, []).append((outcome, column))
+        rows: list[Row] = []
+        columns: dict[tuple[str, str], dict[str, str]] = {}
+        for (measure, table, method, column), mine in places.items():
+            columns.setdefault((table, measure), {})[column] = self.titles.get(column, column)
+            rows.append(
+                {"table": table, "measure": measure, "method": method, "column": column}
+                | _row(self, mine, measure)
+            )
+        order = list(self.measures)
+        tables = [
+            {"name": table, "measure": measure}
+            | dict(zip(("words", "better"), self.measures[measure]))
+            | {"columns": titles, "main": measure == order[0]}
+            | self.table(table)
+            for (table, measure), titles in sorted(
+                columns.items(), key=lambda i: order.index(i[0][1])
+            )
+        ]
+        return {"tables": tables, "rows": rows}
+
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Make the report. A procedure may also write further files to the folder."""
 
 
-def standard_error(
-    values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
-) -> float | None:
-    """Compute the standard error of a mean over independent units. Returns None for a single unit.
-
-    Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
-    order). The error is larger if units share training samples, see
-    :func:`experiments.harness.choosing.choose`.
-    """
-    n = len(values)
-    if n < 2:
-        return None
-    w = np.ones(n) if weights is None else weights / weights.mean()
-    residuals = w * (values - np.average(values, weights=w))
-    return float(residuals.std(ddof=1) * np.sqrt(1 / n + overlap))
-
-
-def statistics(
-    values: NDArray, units: Sequence[str], weights: NDArray | None = None, overlap: float = 0.0
-) -> Row:
-    """Compute the numbers of a row of the results: the mean of every unit, the mean over the units,
-    and its standard error."""
-    names = list(dict.fromkeys(units))
-    place = np.array([names.index(unit) for unit in units])
-    counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)
-    sizes = np.bincount(place, counts)
-    some = np.flatnonzero(sizes)  # units with weight 0 do not count
-    means = np.bincount(place, counts * values)[some] / sizes[some]
-    by_size = None if weights is None else sizes[some]
-    row = {
-        "mean": float(np.average(means, weights=by_size)),
-        "standard_error": standard_error(means, by_size, overlap),
-        "units": [names[i] for i in some],
-        "values": means.tolist(),
-    }
-    return row if by_size is None else row | {"weights": by_size.tolist()}
-
-
-def curve_of(rows: Sequence[Row], method: str, unit: str = " % labeled") -> NDArray:
-    """Return the curve of a method, (3, columns): the numbers with which the names of the columns
-    begin, before ``unit``, and at each of them the mean and its standard error."""
-    mine = [row for row in rows if row["method"] == method]
-    parts = [float(row["column"].removesuffix(unit)) for row in mine]
-    errors = [row["standard_error"] or 0.0 for row in mine]
-    return np.array([parts, [row["mean"] for row in mine], errors])
-
-
-def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
-    """Make ``tables`` and ``rows`` of results.json. A row has the numbers of one measure and one
-    method, over the cases of one table."""
-    places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}
-    for outcome in outcomes:
-        for column, scores in outcome.scores.items():
-            table, title = procedure.place(outcome, column)
-            for measure in scores:
-                key = (measure, table, outcome.name, title)
-                places.setdefault(key, []).append((outcome, column))
-    rows: list[Row] = []
-    columns: dict[tuple[str, str], dict[str, str]] = {}
-    for (measure, table, method, column), mine in places.items():
-        columns.setdefault((table, measure), {})[column] = procedure.titles.get(column, column)
-        rows.append(
-            {"table": table, "measure": measure, "method": method, "column": column}
-            | _numbers(procedure, mine, measure)
-        )
-    order, first = list(procedure.measures), next(iter(procedure.measures))
-    tables = [
-        {"name": table, "measure": measure}
-        | dict(zip(("words", "better"), procedure.measures[measure]))
-        | {"columns": titles, "main": measure == first}
-        | procedure.table(table)
-        for (table, measure), titles in sorted(columns.items(), key=lambda i: order.index(i[0][1]))
-    ]
-    return {"tables": tables, "rows": rows}
-
-
-def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
+def _row(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
     """Compute the numbers and further fields of one row of the results, from outcomes of one
     method.
 

@@ -24,31 +24,13 @@ from typing import Any
 import jinja2
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import metriclearn
-from experiments.harness.results import (
-    MEASURE,
-    OURS,
-    TRIVIAL,
-    counted,
-    footnote,
-    headline,
-    plural,
-    read_results,
-    results_table,
-    rows_of,
-    sentence,
-    table_markdown,
-    tests_markdown,
-    unit_table,
-)
-from metriclearn.plots import (
-    plot_convergence,
-    plot_metric_matrix,
-    plot_segmentation,
-    plot_weights,
-)
+from experiments.harness import results as layout
+from experiments.harness import wording
+from experiments.harness.results import Results, read_results
+from metriclearn.plots import plot_convergence, plot_metric_matrix, plot_segmentation, plot_weights
 from metriclearn.plots.canvas import number
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
@@ -90,39 +72,6 @@ class Artifacts:
     notes: Sequence[str] = ()
 
 
-def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
-    """Collect the ``weights`` and ``traces`` of :class:`Artifacts` from all models that were
-    trained.
-
-    Weights apply to features divided by ``scale``, by default the scale of each model.
-    """
-    trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
-    return {
-        "weights": {name: standardized_weights(model, scale) for name, model in trained.items()},
-        "traces": {name: vars(model.solution_.trace) for name, model in trained.items()},
-    }
-
-
-def column_units(model: Any) -> NDArray:
-    """Return the unit of each column of the data, (P,).
-
-    The unit is 1 if the model has no scale, or scales the rows of a view with other columns.
-    """
-    scale = np.asarray(getattr(model, "scale_", 1.0))
-    n = model.components_.shape[1]
-    return scale if scale.shape == (n,) else np.ones(n)
-
-
-def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
-    """Return the matrix B for scaled features, (P, P). If B is diagonal, return only its diagonal,
-    (P,)."""
-    units = column_units(model) if scale is None else np.asarray(scale)
-    components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
-    B = components.T @ components
-    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
-    return np.diag(B) if diagonal else B
-
-
 @dataclass(frozen=True)
 class _Picture:
     """One figure of a report: its section, its texts, and a data URI for wide and one for narrow
@@ -150,88 +99,25 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters |= {"mean": fmean, "plural": plural, "counted": counted}
+    environment.filters |= {"mean": fmean, "plural": wording.plural, "counted": wording.counted}
+    environment.globals |= {"layout": layout, "wording": wording, "number": number}
     return environment
 
 
-def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:
+def results_markdown(results: Results, artifacts: Artifacts | None = None) -> str:
     """Return the tables as Markdown, with the command that produced them and the chosen
     hyper-parameters."""
     return _rendered("results.md.j2", results, artifacts=artifacts or Artifacts())
 
 
-def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
+def _rendered(template: str, results: Results, **content: Any) -> str:
     """Fill a template with all information about a run."""
-    return page(
-        template,
-        results={**results, "headline": headline(results)},
-        results_table=partial(results_table, results),
-        table_markdown=partial(table_markdown, results),
-        tests_markdown=partial(tests_markdown, results),
-        rows_of=partial(rows_of, results),
-        sentence=partial(sentence, results),
-        footnote=partial(footnote, results),
-        unit_table=partial(unit_table, results),
-        explanation=_explanation(results),
-        choices=_choices(results),
-        number=number,
-        duration=_duration(results["seconds"]),
-        config=json.dumps(results["config"], indent=2, ensure_ascii=False),
-        **content,
-    )
+    whole = {**results, "headline": wording.headline(results)}
+    config = json.dumps(results["config"], indent=2, ensure_ascii=False)
+    return page(template, results=whole, config=config, **content)
 
 
-def _explanation(results: Mapping[str, Any]) -> str:
-    """Explain ‖M − N‖² in words, with the loss of a single segment."""
-    rows = [row for row in results["rows"] if row["measure"] == MEASURE]
-    if not rows:
-        return ""
-    text = (
-        "‖M − N‖² compares two partitions, K + K′ − 2 Σ |C ∩ C′|² / (|C| |C′|) over all pairs of a "
-        "part C of one and C′ of the other: 0 where they are the same, about 1 for each part too "
-        "many or missed, less than K + K′ always."
-    )
-    trivial = [row for row in rows if TRIVIAL.fullmatch(row["method"])]
-    if not trivial:
-        return text
-    costs: dict[str, str] = {}
-    for row in trivial:
-        costs.setdefault(row["table"], number(row["mean"]))
-    where = {table["name"]: table["title"] for table in results["tables"]}
-    parts = [f"{cost} ({where[name]})" for name, cost in costs.items()]
-    told = parts if len(parts) > 1 else costs.values()
-    return f"{text} {trivial[0]['method'].capitalize()} for everything costs {', '.join(told)}."
-
-
-def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """List the choices of each method, in words, with the table and the column. If a table has
-    several measures, only its first measure is used."""
-    firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
-    titles = {(t["name"], t["measure"]): t for t in results["tables"]}
-    choices: dict[str, list[str]] = {}
-    for row in sorted(results["rows"], key=lambda row: row["method"] != OURS):
-        if row["choice"] in row["method"] or firsts[row["table"]] != row["measure"]:
-            continue  # there was no choice, or the name says it
-        table = titles[row["table"], row["measure"]]
-        place = [table["title"]] if len(firsts) > 1 else []
-        place += [table["columns"][row["column"]]] if len(table["columns"]) > 1 else []
-        start = f"{', '.join(place)}: " if place else ""
-        choices.setdefault(row["method"], []).append(f"{start}{row['choice']}")
-    return choices
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{number(seconds)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def write_report(
-    folder: str | Path, results: Mapping[str, Any], artifacts: Artifacts | None = None
-) -> Path:
+def write_report(folder: str | Path, results: Results, artifacts: Artifacts | None = None) -> Path:
     """Write results.json, results.md, the figures and report.html. Returns the path of the page.
 
     The numbers are written first, so that they are safe if drawing fails. A figure whose data are
@@ -256,7 +142,7 @@ def write_report(
     folder.mkdir(parents=True, exist_ok=True)
     versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
-    first = {"name": results["name"], "headline": headline(results)}
+    first = {"name": results["name"], "headline": wording.headline(results)}
     whole = first | dict(results) | {"versions": versions}
     text = json.dumps(
         whole, indent=1, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)

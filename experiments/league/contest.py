@@ -21,6 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
@@ -29,9 +30,9 @@ from sklearn.utils import check_random_state
 from experiments.harness.cases import case_of, cut, group_cases, group_folds, refitted, refuse_seen
 from experiments.harness.committed import COMMITTED, rows_of
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import Case, Method, Outcome, Row, Scores, Story, tables_and_rows
+from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS, read_results
+from experiments.harness.results import MEASURE, OURS, Results, Row, read_results, titled
 from experiments.harness.scoring import NAMES, Pairs, segmented
 from experiments.league.contestants import Contestant
 from experiments.league.ranks import RIVAL, is_there, paired_table, ranks_table
@@ -66,13 +67,7 @@ class League(Comparison):
     relative = False
     validates_one = False
     reads_test_root = False
-    measures: Mapping[str, tuple[str, str]] = {
-        MEASURE: ("‖M − N‖²", "less"),
-        F1: ("F1 of boundaries within 5 rows or 1 % of the recording", "more"),
-        COVERING: ("covering of the true segments", "more"),
-        NAMES: ("share of samples with the right name", "more"),
-        PREDICT: ("seconds to predict a recording", "less"),
-    }
+    measures = titled(MEASURE, F1, COVERING, NAMES, PREDICT)
 
     def methods(self) -> list[Method]:
         self.missing: dict[str, str] = {}
@@ -150,7 +145,7 @@ class League(Comparison):
 
         ``paired.md`` has the paired differences from ours, and from windows with extra trees.
         """
-        numbers, committed = tables_and_rows(self, outcomes), COMMITTED / f"{self.config.name}.json"
+        numbers, committed = self.numbers(outcomes), COMMITTED / f"{self.config.name}.json"
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
@@ -291,15 +286,10 @@ def some_of(
     data: LabeledSequences, groups: int | None, per_group: int | None, seed: int
 ) -> LabeledSequences:
     """Draw some groups at random, with the first recordings of each."""
-    random = check_random_state(seed)
-    kept = random.permutation(sorted(set(data.groups)))[:groups]
-    count: dict[str, int] = {}
-    chosen = []
-    for i, group in enumerate(data.groups):
-        count[group] = count.get(group, 0) + 1
-        if group in kept and count[group] <= (per_group or len(data)):
-            chosen.append(i)
-    return data.select(chosen)
+    kept = check_random_state(seed).permutation(sorted(set(data.groups)))[:groups]
+    of_group = pd.Series(data.groups)
+    turns = of_group.groupby(of_group).cumcount()  # recordings of the group that come first
+    return data.select(np.flatnonzero(of_group.isin(kept) & (turns < (per_group or len(data)))))
 
 
 def boundary_f1(truth: NDArray, found: NDArray) -> float:
@@ -308,7 +298,7 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
     return f_measure(truth, found, margin=max(LEAST_MARGIN, MARGIN * float(truth[-1])))
 
 
-def together(committed: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def together(committed: Results, new: Results) -> dict[str, Any]:
     """Add the rows of an external method to the committed results of the same sets. Rows with other
     test units are left out."""
     sets = {table["name"] for table in new["tables"]}

@@ -14,25 +14,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
-from experiments.harness.procedure import (
-    NOT_FITTED,
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    grouped,
-    statistics,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import NOT_FITTED, Row, grouped, statistics, titled
 from metriclearn.baselines import IntervalRegression
 from metriclearn.datasets import PenaltyTargets, data_folder, fetch, load_dataset
 from metriclearn.oracles.penalty_search import widest_run
@@ -128,7 +117,7 @@ class Penalties(Procedure):
     """The experiment on penalties. A case is a test fold of a data set, and a unit is a data
     set."""
 
-    measures: Mapping[str, tuple[str, str]] = {RIGHT: ("percent of labels right", "more")}
+    measures = titled(RIGHT)
     titles: Mapping[str, str] = {"given": "mean over test folds"}
 
     def cases(self) -> list[Case]:
@@ -164,25 +153,20 @@ class Penalties(Procedure):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Make one table of all sets, with the published results as further rows."""
-        numbers = tables_and_rows(self, outcomes)
+        numbers = self.numbers(outcomes)
         done = grouped(outcomes, lambda outcome: outcome.case.train.name)
         folds = {
             name: {int(o.case.name.rpartition(" ")[2]) for o in mine} for name, mine in done.items()
         }
         numbers["rows"] = [*numbers["rows"], *published(folds)]
-        protocol = (
-            f"{len(folds)} sets with their official test folds. Strengths are chosen by the fewest "
-            f"label errors in {self.config.n_folds}-fold cross-validation inside the training "
-            'folds. The row "ours" is the one of our methods that the training data choose.'
-        )
+        facts = {"n_sets": len(folds), "n_folds": self.config.n_folds}
+        protocol = page("penalties.protocol.j2", **facts).strip()
         return Story(protocol, Artifacts(), numbers)
 
 
 def sets_here(most: int | None = None) -> list[str]:
     """Return the names of all data sets whose files exist, or of at most the ``most`` smallest
     ones."""
-    import pandas as pd
-
     folder = fetch("penalties", "folds.csv.xz").parent
     table = pd.read_csv(folder / "folds.csv.xz").drop_duplicates(["set", "sequenceID"])
     sizes = table["set"].value_counts(sort=False).sort_values(kind="stable")
@@ -198,8 +182,6 @@ def percent_right(model: Any, data: PenaltyTargets) -> NDArray[np.float64]:
 
 def published(folds: Mapping[str, set[int]]) -> list[Row]:
     """Make rows of the published results, on the given test folds of each data set."""
-    import pandas as pd
-
     table = pd.read_csv(data_folder("penalties") / "published.csv")
     table = table[table["cv"].isin(["sequenceID", "equal_labels"]) & (table["model"] != "GP")]
     some = [fold in folds.get(name, ()) for name, fold in zip(table["set"], table["fold"])]

@@ -11,19 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, wilcoxon
 
 from experiments.harness.committed import is_older
-from experiments.harness.procedure import standard_error
-from experiments.harness.results import (
-    MEASURE,
-    ONE,
-    OURS,
-    holm,
-    is_ours,
-    markdown_table,
-    paired_tests,
-)
+from experiments.harness.results import MEASURE, ONE, OURS, Results, is_ours, standard_error
+from experiments.harness.wording import holm, markdown_table, paired_tests
 from metriclearn.plots.canvas import INK, canvas, figure_of
 
-Results = Mapping[str, Any]
 _FEWEST = 20  # units of a set on which ours is compared with classifiers
 _FAR = 0.8  # a loss below this share of another is clearly less
 LEAST = 6  # units of a set that counts for tests, as two signs of five cannot be below 5 %
@@ -129,40 +120,49 @@ def sets_table(results: Results) -> list[str]:
     return markdown_table(head, lines)
 
 
+def best_decoded(rows: Mapping[str, Any]) -> str | None:
+    """Return the classifier with Viterbi of least loss. The test data choose it, which favors
+    it."""
+    decoded = [m for m in rows if m.endswith(_DECODED) and not is_ours(m)]
+    return min(decoded, key=lambda m: rows[m]["mean"], default=None)
+
+
+def with_p(head: Sequence[str], lines: Sequence[Sequence[Any]], ps: Sequence[float]) -> list[str]:
+    """Make a table whose last column has p-values, with Holm's correction for its lines."""
+    cells = [[*line, f"{p:.2g}"] for line, p in zip(lines, holm(ps))]
+    return markdown_table([*head, "p"], cells)
+
+
 def classifiers_table(results: Results) -> list[str]:
     """Make a table that compares ours with the best classifier with Viterbi, on sets of 20 or more
     units.
 
-    The best classifier is chosen on the test data, which favors it. Holm's correction is for the
-    number of sets.
+    Holm's correction is for the number of sets.
     """
     lines, ps = [], []
     for table, rows in main_rows(results):
-        rivals = [row for m, row in rows.items() if m.endswith(_DECODED) and not is_ours(m)]
-        if not rivals or len(rows[OURS]["units"]) < _FEWEST:
+        decoded = best_decoded(rows)
+        if decoded is None or len(rows[OURS]["units"]) < _FEWEST:
             continue
-        mine, best = rows[OURS], min(rivals, key=lambda row: row["mean"])
+        mine, best = rows[OURS], rows[decoded]
         gains = np.subtract(best["values"], mine["values"])
         ps.append(_p(gains))
         sides = [str(int(np.sum(gains > 1e-12))), str(int(np.sum(gains < -1e-12)))]
         loss = [f"{row['mean']:.3g}" for row in (mine, best)]
         lines.append([table["name"], len(gains), loss[0], best["method"], loss[1], *sides])
     head = ["set", "units", OURS, "best classifier with Viterbi", "its loss"]
-    cells = [[*line, f"{p:.2g}"] for line, p in zip(lines, holm(ps))]
-    return markdown_table([*head, "better in", "worse in", "p"], cells)
+    return with_p([*head, "better in", "worse in"], lines, ps)
 
 
 def unseen_table(results: Results) -> list[str]:
     """Make a table that compares ours with the Euclidean metric or the best classifier with
     Viterbi, whichever is better.
 
-    The best classifier is chosen on the test data, which favors it. The last line counts the sets
-    on which ours has less loss.
+    The last line counts the sets on which ours has less loss.
     """
     lines, ratios = [], []
     for table, rows in main_rows(results):
-        decoded = [m for m in rows if m.endswith(_DECODED) and not is_ours(m)]
-        best = min(decoded, key=lambda m: rows[m]["mean"])
+        best = str(best_decoded(rows))
         rival = min([best, "euclidean"], key=lambda m: rows[m]["mean"])
         gains = np.subtract(rows[rival]["values"], rows[OURS]["values"])
         cells = [f"{rows[m]['mean']:.3g}" for m in (OURS, _OVER, "euclidean", best)]
@@ -303,9 +303,8 @@ def planned_table(results: Results) -> list[str]:
         share = f"{np.exp(np.mean(np.log(mine / theirs))):.2f}" if means else "–"
         lines.append([rival, ahead, len(means), share])
         ps.append(_p(mine - theirs) if means else 1.0)
-    cells = [[*line, f"{p:.2g}"] for line, p in zip(lines, holm(ps))]
-    head = ["rival", "sets where ours has less loss", "sets with six units", "ours / rival", "p"]
-    return markdown_table(head, cells)
+    head = ["rival", "sets where ours has less loss", "sets with six units", "ours / rival"]
+    return with_p(head, lines, ps)
 
 
 def paired_table(results: Results, reference: str = OURS) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.harness.results import Cell, results_table
+from experiments.harness.results import Cells, Results, results_table
 from metriclearn.plots.canvas import INK, MUTED, canvas, figure_of, number
 
 # what may hold for your data, and the choices in this case: names in the results, and titles
@@ -78,7 +78,7 @@ def draw(*records: Mapping[str, Any]) -> Figure:
     return figure_of(ax)
 
 
-def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cell]]]]:
+def _rows(results: Results) -> list[tuple[str, Cells]]:
     """Return a pair for every table of the chart: a description of its data, and its cells by
     method and column."""
     wanted = {table: words for (name, table), words in DATA.items() if name == results["name"]}
@@ -86,7 +86,7 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cel
     return [(words, results_table(results, tables[name])) for name, words in wanted.items()]
 
 
-def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
+def _share(cells: Cells, key: str) -> float:
     """Return the loss of a method divided by the Euclidean loss, or NaN if the method was not
     tried."""
     if key not in cells:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
 
+from experiments.harness.report import page
+from experiments.harness.results import grouped
 from experiments.pages.pictures import ROOT
 
 _WIDTH, _MARGIN, _GAP, _LINE = 1180, 16, 10, 17
 _CHARACTER = 6.3  # average width of a letter of 12 px, in px
-_STYLE = (
-    ".bg{fill:#fff}.room{fill:#f3f5f8;stroke:#aab5c3}.name{font:600 15px system-ui,sans-serif;"
-    "fill:#1f2a37}.text{font:12px system-ui,sans-serif;fill:#33404f}@media (prefers-color-scheme:"
-    "dark){.bg{fill:#0f1620}.room{fill:#18222f;stroke:#46586d}.name{fill:#eef3f8}"
-    ".text{fill:#ccd7e2}}"
-)
 
 
 class Room(NamedTuple):
@@ -51,50 +48,32 @@ def rooms() -> dict[str, Room]:
     name."""
     import grimp
 
-    graph = grimp.build_graph("metriclearn", "experiments", cache_dir=None)
-    top = {"experiments"} | {
-        module
-        for module in graph.find_children("metriclearn")
-        if (ROOT / module.replace(".", "/")).is_dir()
-    }
-    uses: dict[str, set[str]] = {name: set() for name in top}
-    for module in graph.modules:
-        home = _home(module, top)
-        for imported in graph.find_modules_directly_imported_by(module) if home else ():
-            other = _home(imported, top)
-            details = graph.get_import_details(importer=module, imported=imported)
-            if other not in (None, home) and not all(_is_for_types(item) for item in details):
-                uses[str(home)].add(str(other))
+    graph = grimp.build_graph(
+        "metriclearn", "experiments", exclude_type_checking_imports=True, cache_dir=None
+    )
+    children = graph.find_children("metriclearn")
+    top = {"experiments", *(name for name in children if (ROOT / _path(name)).is_dir())}
+    for name in top:
+        graph.squash_module(name)
+    uses = {name: graph.find_modules_directly_imported_by(name) & top - {name} for name in top}
     found = {}
     for name in sorted(top):
-        folder = ROOT / name.replace(".", "/")
+        folder = ROOT / _path(name)
         inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
-        floor = _floor(name, uses)
-        below = tuple(sorted(_path(other) for other in uses[name]))
-        found[_path(name)] = Room(_path(name), _purpose(folder), below, floor, tuple(inner))
+        below = tuple(sorted(map(_path, uses[name])))
+        room = Room(_path(name), _purpose(folder), below, _floor(name, uses), tuple(inner))
+        found[room.name] = room
     return found
 
 
-def _home(module: str, top: set[str]) -> str | None:
-    """Return the folder in ``top`` that contains a module, or None if there is none."""
-    return next((name for name in top if f"{module}.".startswith(f"{name}.")), None)
-
-
-def _is_for_types(details: object) -> bool:
-    """Return whether an import is only for the type checker."""
-    line = str(dict(details).get("line_contents", ""))  # type: ignore[call-overload]
-    return line.startswith("if TYPE_CHECKING")
-
-
-def _floor(name: str, uses: dict[str, set[str]], above: tuple[str, ...] = ()) -> int:
+def _floor(name: str, uses: Mapping[str, set[str]]) -> int:
     """Return the floor of a folder, that is, the length of the longest chain of folders below
     it."""
-    below = [other for other in uses[name] if other not in above]
-    return max((1 + _floor(other, uses, (*above, name)) for other in below), default=0)
+    return max((1 + _floor(other, uses) for other in uses[name]), default=0)
 
 
-def _path(name: str) -> str:
-    return name.replace(".", "/")
+def _path(module: str) -> str:
+    return module.replace(".", "/")
 
 
 def _purpose(folder: Path) -> str:
@@ -115,40 +94,22 @@ def house_table() -> str:
 
 def house_picture() -> str:
     """Draw the folders as an SVG: each is above all folders that it uses."""
-    floors: dict[int, list[Room]] = {}
-    for room in rooms().values():
-        floors.setdefault(room.floor, []).append(room)
-    parts, y = [], float(_MARGIN)
+    floors = grouped(rooms().values(), lambda room: room.floor)
+    boxes, y = [], float(_MARGIN)
     for floor in sorted(floors, reverse=True):
         row = sorted(floors[floor])
         width = (_WIDTH - 2 * _MARGIN - _GAP * (len(row) - 1)) / len(row)
         texts = [_text(room, int((width - 20) / _CHARACTER)) for room in row]
         height = 30 + _LINE * max(map(len, texts)) + 8
         for place, (room, lines) in enumerate(zip(row, texts)):
-            parts.append(_box(room, lines, _MARGIN + place * (width + _GAP), y, width, height))
+            box = {"x": _MARGIN + place * (width + _GAP), "y": y, "width": width, "height": height}
+            name = room.name.removeprefix("metriclearn/")
+            boxes.append(box | {"name": escape(name), "lines": list(map(escape, lines))})
         y += height + _GAP
-    title = "Folders of the code: each stands above all folders that it imports from"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y:.0f}" role="img">'
-        f"<title>{title}</title><style>{_STYLE}</style>"
-        f'<rect class="bg" width="{_WIDTH}" height="{y:.0f}"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
+    return page("house.svg.j2", boxes=boxes, width=_WIDTH, height=y, line=_LINE)
 
 
 def _text(room: Room, columns: int) -> list[str]:
     """Return the purpose and the subfolders of a folder, as lines of text."""
     inner = wrap(" · ".join(f"{name}/" for name in room.inner), columns)
     return [*wrap(room.purpose, columns), *inner]
-
-
-def _box(room: Room, lines: list[str], x: float, y: float, width: float, height: float) -> str:
-    """Draw one folder: its name, and lines of text."""
-    name = escape(f"{room.name.removeprefix('metriclearn/')}/")
-    texts = "".join(
-        f'<text class="text" x="{x + 10:.1f}" y="{y + 40 + _LINE * i:.1f}">{escape(line)}</text>'
-        for i, line in enumerate(lines)
-    )
-    return (
-        f'<rect class="room" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
-        f'rx="6"/><text class="name" x="{x + 10:.1f}" y="{y + 21:.1f}">{name}</text>{texts}'
-    )

@@ -1,4 +1,4 @@
-"""Methods that only find boundaries: a supervised classifier, and two methods that use no names."""
+"""Methods that only find boundaries: a supervised classifier, and methods that use no names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.harness.scoring import least_loss, truth_of
-from experiments.rivals.windows import owners
+from experiments.rivals.windows import Arrays, owners
 from metriclearn import Partition
+from metriclearn.indices import near
 from metriclearn.views.posteriors import LEAST, held_out_models, probabilities
 from metriclearn.views.windows import typical_length, widths_for
 
-Arrays = Sequence[NDArray]
+_NARROWEST = 10  # subsequences that claspy searches begin with this width
 _NEAR = 1  # a position at most this many rows from a change counts as a boundary
 
 
@@ -92,8 +93,10 @@ class BoundaryClassifier(BaseEstimator):
         truths: list[Any] = [truth_of(labels) for labels in y]
         typical, automatic = typical_length(self, truths), self.widths is None
         self.widths_ = self.widths or widths_for(typical, X[0].shape[1])
-        near = max(_NEAR, int(typical / 8)) if automatic else _NEAR
-        rows, marks = [self._rows(x) for x in X], [_marks(truth, near) for truth in truths]
+        tolerance = max(_NEAR, int(typical / 8)) if automatic else _NEAR
+        rows, places = [self._rows(x) for x in X], [np.arange(1, len(x)) for x in X]
+        changes = [truth.change_points[:-1] for truth in truths]
+        marks = [near(*pair, tolerance).astype(int) for pair in zip(places, changes)]
         fit = partial(held_out_models, classifier, rows, marks, owners(groups, len(X)))
         self.models_, folds = fit(self.n_folds)
         logits = list(map(self._logits, rows, folds))
@@ -123,13 +126,6 @@ class BoundaryClassifier(BaseEstimator):
             gap = np.abs((sums[b] - sums[t]) / (b - t)[:, None] - before)
             parts += [gap, np.linalg.norm(gap, axis=1)[:, None]]
         return np.hstack(parts)
-
-
-def _marks(truth: Any, near: int) -> NDArray[np.int64]:
-    """Return 1 for every position 1, …, T − 1 with a change at most ``near`` rows away, else 0."""
-    t = np.arange(1, truth.n_samples)
-    changes = truth.change_points[:-1]
-    return np.any(np.abs(t[:, None] - changes) <= near, axis=1).astype(int)
 
 
 def _cut(logits: NDArray, pair: tuple[float, int]) -> NDArray[np.int64]:
@@ -273,3 +269,53 @@ def _arcs(values: NDArray, m: int) -> NDArray[np.float64]:
     curve = np.minimum(np.cumsum(marks)[:n] / expected, 1.0)
     curve[:m] = curve[-m:] = 1.0
     return curve
+
+
+@dataclass(eq=False, repr=False)
+class ScoreProfile(TunedCut):
+    """ClaSP: cut where a classifier by nearest neighbors tells subsequences on both sides apart.
+
+    Both parts are divided again. By the authors' settings, the width of subsequences follows from
+    each recording, and a test of significance decides when to stop. The other option is the number
+    of segments of a recording whose segments are as long as labeled ones on average. The option
+    with less loss on training data is taken. If there are several features, ClaSP sees their
+    leading principal components.
+
+    Parameters
+    ----------
+    n_components : int
+
+    References
+    ----------
+    Ermshaus, Schäfer & Leser, ClaSP: parameter-free time series segmentation, Data Mining and
+    Knowledge Discovery 37, 2023.
+    """
+
+    n_components: int = 3
+
+    options = ("learned", "as long as labeled")
+
+    def prepare(self, X: Arrays, y: Arrays) -> None:
+        """Find the principal components, and the mean length of labeled segments."""
+        self.columns_ = principal_components(X, self.n_components)
+        truths: list[Any] = list(map(truth_of, y))
+        self.length_ = sum(map(len, X)) / sum(truth.n_clusters for truth in truths)
+
+    def curve(self, x: NDArray) -> NDArray[np.float64]:
+        """Return the principal components of every row, (T, n_components)."""
+        return self.columns_.transform(x)
+
+    def cut(self, curve: NDArray, option: str) -> NDArray[np.int64]:
+        """Segment the principal components."""
+        from experiments.rivals.compiled_clasp import BinaryClaSPSegmentation
+
+        given: dict[str, Any] = {}
+        if option != "learned":
+            count = max(1, round(len(curve) / self.length_))
+            given = {"n_segments": count, "validation": None}
+        try:
+            changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
+        except OverflowError:  # the search for a width does not end, as on some short recordings
+            given["window_size"] = _NARROWEST
+            changes = BinaryClaSPSegmentation(**given, n_jobs=1).fit_predict(curve)
+        return np.append(changes, len(curve)).astype(np.int64)

@@ -1,4 +1,7 @@
-"""Windows, a classifier and Viterbi: thirty lines of scikit-learn that many people would write."""
+"""Classifiers of rows that see windows around them, and whose names are smoothed.
+
+Windows, a classifier and Viterbi are thirty lines of scikit-learn that many people would write.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,21 @@ from typing import Any, Self
 
 import numpy as np
 from numba import njit
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesClassifier
 
-from experiments.harness.scoring import least_loss
+from experiments.harness.scoring import least_loss, truth_of
 from metriclearn import Partition
-from metriclearn.views import Labels, Windows
+from metriclearn.views import Labels, Posteriors, Windows
 from metriclearn.views.posteriors import LEAST, held_out_models, probabilities
 from metriclearn.views.windows import typical_length
 
 Arrays = Sequence[NDArray]
 PENALTIES = np.geomspace(0.25, 1024.0, 25)  # costs of a change of name, in nats
+_WIDTHS = (1, 3, 5, 7, 11, 15, 21, 31, 45, 63, 91, 127)  # of windows that smooth names
+_LONGEST = 11  # rows of the authors' longest kernel; a window has as many at least
 
 
 class RowNames(BaseEstimator):
@@ -137,3 +143,115 @@ class WindowClassifier(RowNames):
         """Compute the log-probabilities of all names, (T, C)."""
         chances = probabilities(self.models_, rows, len(self.classes_), folds)
         return np.log(np.maximum(chances, LEAST))
+
+
+@dataclass(eq=False, repr=False)
+class ModeFilter(RowNames):
+    """Classify every row, then replace its name by the most frequent name in a window around it.
+
+    The width of the window is the one with the least mean loss ‖M − N‖²_F on the training
+    recordings, whose names come from classifiers that were fitted without their group. Then the
+    classifier is fitted to all recordings.
+
+    Parameters
+    ----------
+    view : Posteriors
+        The classifier, its neighbors in time, and the number of folds.
+
+    Attributes
+    ----------
+    classes_ : array (C,)
+        The labels, sorted.
+    width_ : int
+        Width of the window, in rows.
+    """
+
+    view: Posteriors = Posteriors()  # noqa: RUF009
+
+    def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
+        """Tune the width on groups left out, then fit the classifier to all recordings."""
+        self.classes_, codes = coded(y)
+        labels = Labels(list(map(truth_of, y)), codes, self.classes_)
+        found = clone(self.view).fit_transform(X, labels, groups)
+        self.width_ = least_loss(_WIDTHS, self._ends, found, y)
+        self.view_ = clone(self.view).set_params(n_folds=1).fit(X, labels)
+        return self
+
+    def predict(self, X: Arrays) -> list[NDArray]:
+        """Return the smoothed names of the rows, (T,) each."""
+        rows = self.view_.transform(list(X))
+        return [self.classes_[most_frequent(logs.argmax(axis=1), self.width_)] for logs in rows]
+
+    def _ends(self, logs: NDArray, width: int) -> NDArray[np.int64]:
+        return Partition.from_runs(most_frequent(logs.argmax(axis=1), width)).change_points
+
+
+def most_frequent(codes: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return the most frequent code in a window around every row, the least one if several are.
+
+    At the ends of a recording, the window has only the rows that exist.
+    """
+    votes = np.eye(codes.max() + 1)[codes]
+    sums, t = np.vstack([np.zeros(votes.shape[1]), votes.cumsum(axis=0)]), np.arange(len(codes))
+    half = width // 2
+    window = sums[np.minimum(t + half + 1, len(codes))] - sums[np.maximum(t - half, 0)]
+    return window.argmax(axis=1)
+
+
+@dataclass(eq=False, repr=False)
+class RandomConvolutions(BaseEstimator):
+    """Convolve the windows around every row with random kernels.
+
+    Each kernel sees one column in windows of one width. It gives two features of a row: the largest
+    value of the convolution in the window around this row, and the share of positive values.
+    Kernels are as in the paper: 7, 9 or 11 random weights, a random bias and a random dilation. The
+    authors use 10,000 kernels for a few hundred whole series. Here, every row is a sample.
+
+    Parameters
+    ----------
+    n_kernels : int
+        Number of kernels, about: all columns and widths have equally many, at least one.
+    random_state : int
+
+    References
+    ----------
+    Dempster, Petitjean & Webb, ROCKET: exceptionally fast and accurate time series classification
+    using random convolutional kernels, Data Mining and Knowledge Discovery 34, 2020.
+    """
+
+    n_kernels: int = 500
+    random_state: int = 0
+
+    def fit(self, X: Arrays, y: Labels) -> Self:
+        """Draw kernels for the windows of :class:`metriclearn.views.Windows`, of 11 rows or more
+        each."""
+        from pyts.transformation import ROCKET
+
+        windows = Windows().fit(X, y)
+        self.scale_, n_columns = windows.scale_, X[0].shape[1]
+        self.widths_ = sorted({max(_LONGEST, 2 * size + 1) for size in windows.sizes_})
+        count = max(1, self.n_kernels // (n_columns * len(self.widths_)))
+        seed = np.random.default_rng(self.random_state)
+        self.kernels_: list[list[Any]] = [
+            [
+                ROCKET(count, random_state=int(seed.integers(2**31))).fit(np.zeros((1, width)))
+                for _ in range(n_columns)
+            ]
+            for width in self.widths_
+        ]
+        return self
+
+    def transform(self, X: Arrays) -> list[NDArray]:
+        """Return the standardized rows and their features, (T, P + 2 · kernels) each.
+
+        At the ends of a recording, windows repeat its first or last row.
+        """
+        return [self._convolved(self.scale_.transform(x)) for x in X]
+
+    def _convolved(self, Z: NDArray) -> NDArray[np.float64]:
+        parts = [Z]
+        for width, kernels in zip(self.widths_, self.kernels_):
+            padded = np.pad(Z, ((width // 2, width // 2), (0, 0)), mode="edge")
+            windows = sliding_window_view(padded, width, axis=0)  # (T, P, width)
+            parts += [one.transform(windows[:, p].copy()) for p, one in enumerate(kernels)]
+        return np.hstack(parts)

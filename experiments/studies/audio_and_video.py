@@ -7,7 +7,7 @@ recordings. The test recordings are used once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,35 +19,20 @@ from omegaconf import OmegaConf
 from experiments.data.drawn_scenes import FOLDERS
 from experiments.harness.cases import case_of, group_cases, group_folds, joined, refuse_seen
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import (
-    Case,
-    Outcome,
-    Row,
-    Scores,
-    Story,
-    grouped,
-    tables_and_rows,
-)
+from experiments.harness.procedure import Case, Outcome, Scores, Story
 from experiments.harness.report import Artifacts, Strip
+from experiments.harness.results import Row, grouped, titled
 from experiments.harness.scoring import Pairs
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.feature_cache import Extractor
 from metriclearn.indices import compare
 from metriclearn.views import OwnScale
 
-_OF_FIELDS = {  # by the library that defines them
-    "segmental_f1@10": ("F1@10 of segments", "more"),
-    "segmental_f1@25": ("F1@25 of segments", "more"),
-    "segmental_f1@50": ("F1@50 of segments", "more"),
-    "edit_score": ("edit score", "more"),
-    "diarization_error_rate": ("diarization error rate (pyannote.metrics)", "less"),
-    "segmentation_purity": ("purity of segments (pyannote.metrics)", "more"),
-    "segmentation_coverage": ("coverage of segments (pyannote.metrics)", "more"),
-    "hit_f@0.5": ("F of boundaries within 0.5 s (mir_eval)", "more"),
-    "hit_f@3": ("F of boundaries within 3 s (mir_eval)", "more"),
-    "pairwise_f": ("pairwise F (mir_eval)", "more"),
-    "nce_f": ("F of normalized conditional entropies (mir_eval)", "more"),
-}
+_OF_FIELDS = (
+    *(f"segmental_f1@{share}" for share in (10, 25, 50)),
+    *("edit_score", "diarization_error_rate", "segmentation_purity", "segmentation_coverage"),
+    *("hit_f@0.5", "hit_f@3", "pairwise_f", "nce_f"),
+)
 
 
 class AudioAndVideo(Comparison):
@@ -59,7 +44,7 @@ class AudioAndVideo(Comparison):
     These measures take every segment as a separate state.
     """
 
-    measures: Mapping[str, tuple[str, str]] = {**Comparison.measures, **_OF_FIELDS}
+    measures = titled(*Comparison.measures, *_OF_FIELDS)
 
     def cases(self) -> list[Case]:
         cases = []
@@ -129,9 +114,7 @@ class AudioAndVideo(Comparison):
             protocols.setdefault(part.protocol, []).append(name)
         texts = [f"{', '.join(names)}: {text}" for text, names in protocols.items()]
         artifacts = Artifacts(strips=strips, notes=notes, **by_method)
-        return Story(
-            " ".join(texts), artifacts, tables_and_rows(self, outcomes), self.default(outcomes)
-        )
+        return Story(" ".join(texts), artifacts, self.numbers(outcomes), self.default(outcomes))
 
 
 def folder_cases(

@@ -33,19 +33,10 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts, learned_metrics, page
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.comparison import learned_metrics
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import MEASURE, OURS, Row, titled
 from experiments.rivals.trivial import OneCluster
 from metriclearn import Partition
 from metriclearn.datasets import LabeledTable
@@ -78,10 +69,7 @@ class Clustering(Procedure):
     """The experiment on clusterings. A case is one repetition of a protocol on a table."""
 
     entries = "clustering_methods"
-    measures: Mapping[str, tuple[str, str]] = {
-        MEASURE: ("‖M − N‖²", "less"),
-        "adjusted_rand": ("adjusted Rand index", "more"),
-    }
+    measures = titled(MEASURE, "adjusted_rand")
     titles: Mapping[str, str] = {"given": "K given"}
 
     def cases(self) -> list[Case]:
@@ -156,7 +144,7 @@ class Clustering(Procedure):
             **learned_metrics({OURS: mine[OURS].models["given"]} if OURS in mine else {}, scale),
         )
         protocol = page("clustering.protocol.j2").strip()
-        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
+        return Story(protocol, artifacts, self.numbers(outcomes))
 
 
 def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:

@@ -30,21 +30,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from experiments.harness.cases import refuse_seen
-from experiments.harness.procedure import (
-    NOT_FITTED,
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    grouped,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
-from experiments.harness.results import OURS
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import NOT_FITTED, OURS, Row, grouped, titled
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalties.interval_regression import (
@@ -66,21 +54,6 @@ _TITLES = COLUMNS | {
 }
 _LENGTHS = {"T ≤ 500": (0, 500), "500 < T ≤ 2500": (500, 2500), "T > 2500": (2500, np.inf)}
 _EVERY = "all lengths"
-_PROTOCOL = (
-    "Methods are trained on the annotations of one fold and tested on the other, both ways. "
-    "Candidates are compared by their errors on profiles held out of the training fold. How far "
-    "the annotations of a sequence move its penalty is chosen in the same way. No choice uses the "
-    "test fold. For profiles that were not trained on, each of {parts} parts of the profiles is "
-    "tested after training on all annotations of the others, with all choices made on the others. "
-    "The row “ours” is one candidate, chosen by its errors on the held-out profiles. Rows with "
-    "“designed here” are settings that were found earlier by comparing errors on these same "
-    "profiles, so their errors are too small. "
-    "{found}"
-)
-_UNSEEN = (
-    "Methods are trained on all annotations of {} and tested on those of {}. Candidates are chosen "
-    "by the least error on profiles held out of the training data; no choice uses the test data."
-)
 
 
 @dataclass(frozen=True)
@@ -142,15 +115,7 @@ class Neuroblastoma(Procedure):
     backend = "threads"
     validates_one = True
     reads_test_root = True
-    measures: Mapping[str, tuple[str, str]] = {
-        "label_error": ("label error in %", "less"),
-        "false_positives": ("false positives in %", "less"),
-        "false_negatives": ("false negatives in %", "less"),
-        "hindsight": (
-            "label error in % at the best penalty of every sequence, in hindsight",
-            "less",
-        ),
-    }
+    measures = titled("label_error", "false_positives", "false_negatives", "hindsight")
     titles: Mapping[str, str] = {}
 
     def __init__(self, config: DictConfig) -> None:
@@ -318,24 +283,23 @@ class Neuroblastoma(Procedure):
                 ylabel="log-ratio",
             )
             figures[f"Profile {test.data.names[i]}"] = draw, 1.2
-        protocol = _PROTOCOL.format(parts=self.config.n_parts, found=_found(apart))
-        if self._unseen:
-            protocol = _UNSEEN.format(self.config.dataset.root or "the data", self._unseen)
+        folders = {"train": self.config.dataset.root or "the data", "test": self._unseen}
+        facts = {"parts": self.config.n_parts, "errors": _found(apart)}
+        protocol = page("neuroblastoma.protocol.j2", **folders, **facts).strip()
         both = [replace(o, case=replace(o.case, column="both directions")) for o in outcomes]
         apart = [replace(o, scores={"free": o.scores["free"]}) for o in apart]
         lengths = [part for name in _LENGTHS for part in map(partial(_of_length, name), apart)]
-        told = tables_and_rows(
-            self,
-            [*apart, *filter(None, lengths), *both, *outcomes] if len(both) > len(first) else first,
+        told = self.numbers(
+            [*apart, *filter(None, lengths), *both, *outcomes] if len(both) > len(first) else first
         )
         table, rows = _areas({_EVERY: apart, **grouped(outcomes, lambda o: o.case.column)})
         told = {"tables": [*told["tables"], table], "rows": [*told["rows"], *rows]}
         return Story(protocol, Artifacts(figures=figures), told)
 
 
-def _found(apart: Sequence[Outcome]) -> str:
-    """State the errors of candidates that were designed after seeing errors, next to the errors of
-    choices by training data alone."""
+def _found(apart: Sequence[Outcome]) -> dict[str, str]:
+    """Compute the errors of candidates that were designed after seeing errors, and of choices by
+    training data alone, with the range of 95 % of the draws of profiles."""
     errors: dict[str, dict[str, NDArray]] = {}
     for outcome in apart:
         test: Profiles = outcome.case.test
@@ -355,13 +319,7 @@ def _found(apart: Sequence[Outcome]) -> str:
         "chosen in a nested search": OURS,
         "the same search among candidates that were known before": f"{OURS}/known before",
     }
-    parts = [f"{words}: {texts[name]}" for words, name in rows.items() if name in texts]
-    if len(parts) < 2:
-        return ""
-    return (
-        "Errors on profiles that were not trained on, with 95 % of 10,000 draws of profiles: "
-        f"{'; '.join(parts)}."
-    )
+    return {words: texts[name] for words, name in rows.items() if name in texts}
 
 
 def _errors(ends: Sequence[NDArray], known: Sequence[PartialPartition]) -> NDArray:

@@ -18,16 +18,9 @@ from hydra.utils import instantiate
 
 from experiments.harness.cases import group_folds
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import (
-    Case,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Story,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
+from experiments.harness.procedure import Case, Method, Outcome, Procedure, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import Row
 from experiments.studies.clusterings import Clustering, Repeated, load_table
 from metriclearn.datasets import LabeledTable
 
@@ -50,11 +43,8 @@ class DefaultSettings(Procedure):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         whole = [replace(o, case=replace(o.case, column="all")) for o in outcomes]
-        protocol = (
-            "Every setting is fitted to parts of the training data and scored on the rest. The "
-            "test data of the other experiments are not used."
-        )
-        return Story(protocol, Artifacts(), tables_and_rows(self, [*whole, *outcomes]))
+        protocol = page("default_settings.protocol.j2").strip()
+        return Story(protocol, Artifacts(), self.numbers([*whole, *outcomes]))
 
 
 class SegmenterSettings(DefaultSettings, Comparison):

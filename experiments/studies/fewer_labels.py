@@ -18,7 +18,6 @@ labeled stretches.
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
@@ -33,30 +33,15 @@ from sklearn.utils import check_random_state
 
 from experiments.harness.cases import case_of, cut, group_folds, read_cases, synthetic_sequences
 from experiments.harness.comparison import Comparison
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Row,
-    Scores,
-    Story,
-    curve_of,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import MEASURE, OURS, Results, Row, curve_of, titled
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn import PartialPartition
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import number
 
-_PROTOCOL = (
-    "In each draw, a part of every training and validation sequence is labeled; test sequences are "
-    "scored whole. Hyper-parameters are chosen by the least loss on the labeled parts of the "
-    "validation sequences. Our method alternates between completing the labels and learning."
-)
 _KNOWN = (
     "The loss on what is known: of every labeled stretch, and 1 where no change is found between "
     "two stretches that differ."
@@ -159,12 +144,12 @@ class Figure1(Comparison):
         return {"title": title, "unit": "draw of all sequences", "note": note}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        tables = tables_and_rows(self, outcomes)
+        tables = self.numbers(outcomes)
         drawn = {"Loss by labeled part": (partial(plot_information, tables), 1.3)}
-        return Story(_PROTOCOL, Artifacts(figures=drawn), tables)
+        return Story(page("figure1.protocol.j2").strip(), Artifacts(figures=drawn), tables)
 
 
-def plot_information(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+def plot_information(results: Results, ax: Axes | None = None) -> Figure:
     """Plot the loss against the labeled percentage of every sequence, ours first."""
     names = dict.fromkeys(row["method"] for row in results["rows"])
     order = sorted(names, key=lambda name: name != OURS)
@@ -187,10 +172,7 @@ class UnlabeledStretches(Comparison):
     """
 
     few_labels = True
-    measures: Mapping[str, tuple[str, str]] = {
-        **Comparison.measures,
-        "count": ("segments too many or too few in labeled stretches", "less"),
-    }
+    measures = titled(*Comparison.measures, "count")
 
     def cases(self) -> list[Case]:
         cases: list[Case] = []
@@ -214,7 +196,7 @@ class UnlabeledStretches(Comparison):
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         first = next(iter(self.config.readings))
         told = super().story([o for o in outcomes if o.case.column == first], folder)
-        numbers = tables_and_rows(self, outcomes)
+        numbers = self.numbers(outcomes)
         found: dict[str, list[str]] = {}
         for outcome in outcomes:
             there, known = counts(outcome.models["estimated"], outcome.case.test)
@@ -284,13 +266,9 @@ def drawn(
     if length > shortest:
         raise ValueError(f"{data.name} has less than {minutes} minutes to draw from")
     for _ in range(_TRIES):
-        seen: Counter[str] = Counter()
-        turns = []  # how many recordings of its group come first
-        order = random.permutation(len(data)).tolist()
-        for i in order:
-            turns.append(seen[data.groups[i]])
-            seen[data.groups[i]] += 1
-        chosen = sorted(np.array(order)[np.argsort(turns, kind="stable")[:count]].tolist())
+        order = pd.Series(data.groups)[random.permutation(len(data))]
+        turns = order.groupby(order).cumcount()  # recordings of the group that come first
+        chosen = sorted(turns.sort_values(kind="stable").index[:count].tolist())
         places = {i: _stretch(data.change_points[i], length, random, picked) for i in chosen}
         found = LabeledStretches.of(data, places)
         if any(len(ends) > 1 for ends in found.change_points):
@@ -306,7 +284,7 @@ def _stretch(ends: NDArray, length: int, random: np.random.RandomState, picked: 
     return slice(start, start + length)
 
 
-def draw_minutes(results: Mapping[str, Any]) -> Figure:
+def draw_minutes(results: Results) -> Figure:
     """Plot the loss on test data against labeled minutes: ours, classifiers, and the Euclidean
     metric."""
     parts = []

@@ -29,19 +29,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import refuse_seen
-from experiments.harness.procedure import (
-    Case,
-    Losses,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    tables_and_rows,
-)
+from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, page
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.results import MEASURE, OURS, Row
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.indices import covering, jaccard_score, partition_loss
@@ -197,7 +187,27 @@ class Images(Procedure):
         return super().table(name) | {"note": note if self.config.n_seeds > 1 else ""}
 
     def words(self, outcome: Outcome, column: str) -> str:
-        return words_of(outcome)
+        """Return the hyper-parameters chosen on training images, in words."""
+        choice, model = outcome.choices["given"], outcome.models["given"]
+        words = []
+        if len(choice.losses):
+            words.append(f"{choice} (loss held out {choice.losses.mean():.3f})")
+        search = model[-1] if isinstance(model, Pipeline) else model
+        if hasattr(search, "losses_"):
+            position, color = search.scales_
+            words.append(
+                f"weight {position:.3g} for position, {color:.3g} for the rest, of "
+                f"{search.losses_.size} pairs (training loss {search.losses_.min():.3f})"
+            )
+        if hasattr(model, "solution_"):
+            solution = model.solution_
+            start = min(model.start_objectives_, key=lambda pair: pair[1])[0]
+            words.append(
+                f"start {start:g} of {len(model.start_objectives_)}, objective "
+                f"{solution.scale:.4g} to {solution.objective:.4g} in "
+                f"{len(solution.trace)} outer steps ({solution.reason}), rank {solution.rank}"
+            )
+        return "; ".join(words)
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         first = {o.name: o for o in outcomes if o.case is outcomes[0].case}
@@ -213,7 +223,7 @@ class Images(Procedure):
         n_test = len(outcomes[0].case.test.data)
         settings = {"config": self.config, "n_test": n_test, "chosen_by": chosen_by}
         protocol = page("images.protocol.j2", **settings).strip()
-        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
+        return Story(protocol, artifacts, self.numbers(outcomes))
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
         """Return a function that draws test images of the first seed, ordered by our loss. On a
@@ -259,27 +269,3 @@ def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> 
         )
     train, test = order[:n_train], order[n_train:][:n_test]
     return [everything.select(train), everything.select(test)]
-
-
-def words_of(outcome: Outcome) -> str:
-    """Return the hyper-parameters chosen on training images, in words."""
-    choice, model = outcome.choices["given"], outcome.models["given"]
-    words = []
-    if len(choice.losses):
-        words.append(f"{choice} (loss held out {choice.losses.mean():.3f})")
-    search = model[-1] if isinstance(model, Pipeline) else model
-    if hasattr(search, "losses_"):
-        position, color = search.scales_
-        words.append(
-            f"weight {position:.3g} for position, {color:.3g} for the rest, of "
-            f"{search.losses_.size} pairs (training loss {search.losses_.min():.3f})"
-        )
-    if hasattr(model, "solution_"):
-        solution = model.solution_
-        start = min(model.start_objectives_, key=lambda pair: pair[1])[0]
-        words.append(
-            f"start {start:g} of {len(model.start_objectives_)}, objective "
-            f"{solution.scale:.4g} to {solution.objective:.4g} in "
-            f"{len(solution.trace)} outer steps ({solution.reason}), rank {solution.rank}"
-        )
-    return "; ".join(words)

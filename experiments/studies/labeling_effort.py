@@ -10,7 +10,7 @@ metric with a penalty tuned on all labels, and end at the metric learned from al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,20 +26,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import group_cases
-from experiments.harness.procedure import (
-    Case,
-    Method,
-    Outcome,
-    Procedure,
-    Row,
-    Scores,
-    Story,
-    curve_of,
-    standard_error,
-    tables_and_rows,
-)
-from experiments.harness.report import Artifacts
-from experiments.harness.results import MEASURE, OURS
+from experiments.harness.procedure import Case, Method, Outcome, Procedure, Scores, Story
+from experiments.harness.report import Artifacts, page
+from experiments.harness.results import MEASURE, OURS, Results, Row, curve_of, standard_error
 from experiments.harness.scoring import sequence_losses
 from experiments.pages.curves import Panel, plot_curves
 from metriclearn import Partition, suggest
@@ -47,28 +36,6 @@ from metriclearn.datasets import LabeledSequences, make_change_points
 from metriclearn.estimators import labeled_stretches
 
 START, END, RANDOM = "euclidean", "ours/all labels", "random"
-_PROTOCOL = (
-    "A strategy asks for stretches of at most 20 s, in batches, and a simulated annotator labels "
-    "them. After each batch, the metric is learned from the labeled stretches alone. Its strength "
-    "is chosen by cross-validation over these stretches; for synthetic recordings it was chosen in "
-    "advance, on random stretches of other recordings (seeds 100 to 108). Test recordings are "
-    "scored whole. The Euclidean metric has a penalty that is tuned on all labels. With all "
-    "labels, strengths are chosen by cross-validation over whole recordings."
-)
-
-_WAY = (
-    "{table}: with {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
-    "metric to all labels, random {random_way:.0f} %; {worse} worse than random by more than "
-    "one standard error."
-)
-_NO_WAY = (
-    "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
-    "there mean nothing; {worse} worse than random by more than one standard error."
-)
-_FEWER = (
-    " To reach the loss that random has with {random_seconds:.0f} s of labels, ours needs "
-    "{seconds:.0f} s."
-)
 _CURVES = (OURS, RANDOM, "leftmost")
 
 
@@ -256,21 +223,18 @@ class LabelingEffort(Procedure):
         return {"title": name, "unit": "seed", "note": note}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        tables = tables_and_rows(self, outcomes)
+        tables = self.numbers(outcomes)
         seconds = {o.case.table: o.case.train.seconds for o in outcomes}
         reached = [
             reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
             for table, whole in seconds.items()
         ]
-        texts = [
-            _NO_WAY if facts["way"] is None else _WAY + (_FEWER if "seconds" in facts else "")
-            for facts in reached
-        ]
-        sentences = [text.format(**facts) for text, facts in zip(texts, reached)]
+        sentences = [page("labeling_effort.sentence.j2", **facts).strip() for facts in reached]
         fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
         figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
         artifacts = Artifacts(figures=figures, notes=sentences)
-        return Story(_PROTOCOL, artifacts, tables, fields)
+        protocol = page("labeling_effort.protocol.j2").strip()
+        return Story(protocol, artifacts, tables, fields)
 
 
 def _column(fraction: float) -> str:
@@ -317,7 +281,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], percent: float = 25.0
     return facts
 
 
-def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+def plot_learning(results: Results, ax: Axes | None = None) -> Figure:
     """Plot the loss against labeled seconds, with a panel for each folder."""
     some = [facts for facts in results["reached"] if facts["way"] is not None]
     ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)

@@ -15,8 +15,8 @@ from experiments.harness.choosing import choose, compare
 from experiments.harness.comparison import Comparison, with_tuned_penalty
 from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Method
-from experiments.harness.results import headline
 from experiments.harness.scoring import sequence_losses
+from experiments.harness.wording import headline
 from experiments.studies.fewer_labels import counts
 from metriclearn.baselines import EqualCuts, Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences

@@ -15,7 +15,8 @@ from experiments.harness.report import (
     results_markdown,
     write_report,
 )
-from experiments.harness.results import headline, paired_tests, read_results
+from experiments.harness.results import read_results
+from experiments.harness.wording import headline, paired_tests
 
 METHODS = {
     "ours": (0.44, 0.05, 0.33),

@@ -15,14 +15,19 @@ from experiments.rivals.boundaries import (
     ArcCurve,
     BoundaryClassifier,
     OrdinalDiscriminants,
+    ScoreProfile,
     best_boundaries,
 )
-from experiments.rivals.convolutions import RandomConvolutions
-from experiments.rivals.mode_filter import ModeFilter, most_frequent
 from experiments.rivals.random_field import ConditionalRandomField
 from experiments.rivals.row_networks import MultiStageNetwork, SegmentationTransformer, attention
-from experiments.rivals.score_profile import ScoreProfile
-from experiments.rivals.windows import PENALTIES, WindowClassifier, smoothed
+from experiments.rivals.windows import (
+    PENALTIES,
+    ModeFilter,
+    RandomConvolutions,
+    WindowClassifier,
+    most_frequent,
+    smoothed,
+)
 from metriclearn import Partition
 from metriclearn.indices import partition_loss
 from metriclearn.views import Labels, Posteriors, Windows

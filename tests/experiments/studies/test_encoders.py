@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metriclearn
-from experiments.harness.report import MEASURE
+from experiments.harness.results import MEASURE
 from tests.experiments.command import results_of
 
 pytest.importorskip("torch")
