@@ -370,8 +370,10 @@ def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Pa
     assert lengths == {"one": 2.2, "short": 0.2}
 
 
-def test_a_model_of_the_labels_at_the_time_of_the_request(server: Server, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("two_families")
+def test_a_model_of_the_labels_at_the_time_of_the_request(server, tmp_path, monkeypatch) -> None:
     """While it is learned, the page answers; a failure is one sentence, and learned from again."""
+    monkeypatch.setattr("metriclearn.apps.label_page.page._LOOK", 0.05)
 
     def labeled(*names: str) -> list[dict[str, Any]]:
         ends = (*(0.0, 3.0, 5.5)[: len(names)], 9.0)
@@ -384,7 +386,7 @@ def test_a_model_of_the_labels_at_the_time_of_the_request(server: Server, tmp_pa
     assert server.ask("GET", path)[0] == 422  # nothing is known
     assert server.change(0, one=known, two=known)[0] == 200
     status, content = server.ask("GET", path)
-    assert (status, json.loads(content)["revision"]) == (202, 1)  # it takes several seconds
+    assert (status, json.loads(content)["revision"]) == (202, 1)
     assert server.change(1, one=known[:1], two=[])[0] == 200
     assert server.ask("GET", f"/{TOKEN}/api/project")[0] == 200
     while status == 202:
