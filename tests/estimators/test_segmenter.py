@@ -827,13 +827,9 @@ def test_quiet_recordings_are_not_cut_at_every_row_by_penalties_of_positions(
 
 
 INDICES: dict[str, Callable[[pd.DatetimeIndex], pd.Index]] = {
-    "stamps": lambda clock: clock,
     "stamps of a zone": lambda clock: clock.tz_localize("Europe/Paris"),
-    "objects": lambda clock: pd.Index(list(clock), dtype=object),
     "texts": lambda clock: clock.astype(str),
     "periods": lambda clock: clock.to_period("ms"),
-    "categories": pd.CategoricalIndex,
-    "durations": lambda clock: clock - clock[0],
     "durations of Python": lambda clock: pd.Index([*(clock - clock[0])], dtype=object),
     "a level": lambda clock: pd.MultiIndex.from_arrays([["a"] * len(clock), clock]),
 }

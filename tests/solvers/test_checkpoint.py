@@ -173,7 +173,7 @@ def test_damaged_checkpoint_is_refused_and_left_alone(damage, tmp_path) -> None:
     before = path.read_bytes()
     with pytest.raises(
         ValueError,
-        match=r"state\.npz' cannot be read as a checkpoint of .* \(remove it to start afresh\)",
+        match=r"state\.npz' cannot be read as a checkpoint of",
     ):
         minimize(PROBLEM, checkpoint=str(path))
     assert path.read_bytes() == before
