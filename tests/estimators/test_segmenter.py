@@ -569,27 +569,6 @@ def test_default_members_may_see_some_of_the_columns() -> None:
         assert np.array_equal(one, other)
 
 
-def test_a_penalty_that_is_left_open_is_tuned_by_the_segmenter() -> None:
-    X, y = named_recordings(4, 0)
-    view = ml.views.Posteriors(LogisticRegression(), 0, 2)
-    open_, tuned = (Viterbi(view, penalty=one) for one in (None, "tuned"))
-    alone = clone(open_).fit(X, y)
-    assert alone.penalty_ is None
-    with assert_refused("Viterbi needs a penalty or a number of segments, got neither; pass"):
-        alone.predict(X)
-    with assert_refused("Viterbi needs a penalty for a stream, .* got none; call tune_penalty"):
-        alone.stream()
-    assert alone.tune_penalty(X, y).penalty_ > 0
-    for options in ({}, {"combine": "best"}, {"n_folds": 2}):
-        first, second = (
-            ml.Segmenter(one, verbose=False, **options).fit(X, y) for one in (open_, tuned)
-        )
-        for mine, theirs in zip(first.predict(X), second.predict(X)):
-            assert np.array_equal(mine, theirs)
-    single = ml.Segmenter(open_, verbose=False).fit(X[:1], y[:1])
-    assert len(single.predict_change_points(X[0])) > 1
-
-
 def test_a_choice_tries_the_tuned_penalty_with_partial_labels_where_it_was_left_open() -> None:
     """Not only the one halfway to that by the labeled rate."""
     X, y = named_recordings(4, 0)
