@@ -88,7 +88,7 @@ class Planes:
 def test_bounds_of_random_cuts_are_below_the_optimum_of_a_linear_program(solver) -> None:
     """Most cuts fall where the penalty rises, and the cut at the start, λ = 0, rises."""
     cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
-    for seed in range(25):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         slopes, offsets = rng.normal(size=(8, 4)), rng.normal(size=8)
         slopes[:, -1], offsets[0] = -np.abs(slopes[:, -1]), 2.0
