@@ -7,11 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.pipeline import make_pipeline
 
 from metriclearn import PartialPartition, Partition
 from metriclearn.baselines import (
@@ -25,10 +23,7 @@ from metriclearn.baselines import (
     TunedSegmenter,
 )
 from metriclearn.baselines.mmc import different_pairs, spread_apart
-from metriclearn.clusterers import DPMeans, EvidenceAccumulation
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
-from metriclearn.indices import partition_loss
 from metriclearn.problem.forms import center
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -181,17 +176,6 @@ def test_neighborhood_components_are_those_of_scikit_learn() -> None:
 # K-means with them
 
 
-@pytest.mark.parametrize("baseline", [*SUPERVISED, Euclidean()], ids=repr)
-def test_k_means_with_a_baseline(baseline: BaseEstimator) -> None:
-    X, y = load_wine(return_X_y=True)
-    model = MetricKMeans(baseline, random_state=0).fit(X, y)
-    assert adjusted_rand_score(y, model.predict(X)) > 0.7
-    assert model.n_clusters_ == 3
-    assert len(np.unique(model.predict(X, n_clusters=5))) == 5
-    assert -model.score(X, y) == pytest.approx(partition_loss(y, model.predict(X)))
-    assert clone(model).fit([X, X[:9]], [y, range(9)]).n_clusters_ is None
-
-
 def test_exactly_k_clusters_also_of_repeated_samples() -> None:
     """1, 2 and 3 samples at three places: first every place is a cluster, then places are split."""
     X = np.repeat([[0.0, 0.0], [1.0, 5.0], [4.0, 1.0]], [1, 2, 3], axis=0)
@@ -206,23 +190,6 @@ def test_exactly_k_clusters_also_of_repeated_samples() -> None:
         truth = Partition.from_labels(y)
         assert Partition.from_labels(found).inner(truth) == pytest.approx(3.0)  # a refinement
     assert model.predict(X, n_clusters=np.array(3)).tolist() == y
-
-
-def test_a_learned_metric_in_a_pipeline_finds_the_number_of_clusters() -> None:
-    """Three clusters in 2 of 8 features; the others vary more, and have nothing to do with them."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(150) % 3
-    apart = np.array([[0, 0], [12, 0], [0, 12]])[labels] + rng.standard_normal((150, 2))
-    table = np.c_[apart, 12 * rng.standard_normal((150, 6))]
-    clusterer = EvidenceAccumulation(threshold=None, random_state=0)
-    learner = ClusteringMetricLearner(verbose=False)
-    pipeline = make_pipeline(learner, clusterer).fit(table, labels)
-    assert pipeline[-1].n_clusters_ == 3
-    assert adjusted_rand_score(labels, pipeline[-1].labels_) > 0.9
-    assert adjusted_rand_score(labels, clone(clusterer).fit_predict(table)) < 0.5
-    X, y = load_wine(return_X_y=True)
-    penalties = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
-    assert adjusted_rand_score(y, penalties[-1].labels_) > 0.7
 
 
 # Sequences

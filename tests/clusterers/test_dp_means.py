@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -12,23 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.clusterers import DPMeans, penalized_kmeans_objective
 from tests.exhaustive import all_partitions, equivalence_matrix
-
-
-def sequential(X: NDArray, penalty: float) -> tuple[NDArray, NDArray, int]:
-    """Algorithm 1 of Kulis & Jordan (2012), one point at a time, distances by differences."""
-    labels, means, passes = np.zeros(len(X), dtype=int), [X.mean(axis=0)], 0
-    while True:
-        before, passes = labels.copy(), passes + 1
-        for i, x in enumerate(X):
-            distances = np.sum((np.array(means) - x) ** 2, axis=1)
-            labels[i] = np.argmin(distances)
-            if distances.min() > penalty:
-                means.append(x)
-                labels[i] = len(means) - 1
-        labels = np.unique(labels, return_inverse=True)[1]
-        means = [X[labels == c].mean(axis=0) for c in range(labels.max() + 1)]
-        if np.array_equal(labels, before):
-            return labels, np.array(means), passes
 
 
 def objective_by_matrices(X: NDArray, labels: Any, penalty: float) -> float:
@@ -41,26 +24,6 @@ def objective_by_matrices(X: NDArray, labels: Any, penalty: float) -> float:
 lattices = st.tuples(st.integers(1, 40), st.integers(1, 4)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.integers(-12, 12).map(lambda v: v / 4))
 )
-
-
-@pytest.mark.parametrize("shift", [0.0, 2.0**27])
-@given(X=lattices, penalty=st.integers(0, 60).map(lambda v: v / 16))
-@example(X=np.random.default_rng(0).integers(-12, 13, (2200, 3)) / 4, penalty=4.0)  # two blocks
-@settings(max_examples=40, deadline=None)
-def test_passes_are_the_sequential_algorithm(shift: float, X: NDArray, penalty: float) -> None:
-    """Also far from the origin, where products of raw coordinates would lose all digits.
-
-    Means are rounded there, so ties would be decided by chance: no two distances are equal.
-    """
-    if shift:
-        X = X + np.random.default_rng(0).integers(0, 2**10, X.shape) / 2**16
-    found = DPMeans(penalty).fit(X + shift)
-    labels, means, passes = sequential(X, penalty)
-    assert np.array_equal(found.labels_, labels)
-    assert found.cluster_centers_ == pytest.approx(means + shift, rel=1e-15, abs=1e-15)
-    assert (found.n_clusters_, found.n_iter_) == (len(means), passes)
-    distances = ((X[:, None] - means) ** 2).sum(axis=-1)
-    assert np.array_equal(found.predict(X + shift), distances.argmin(axis=1))
 
 
 @given(X=lattices, penalty=st.floats(0.01, 4))

@@ -3,7 +3,6 @@
 import tracemalloc
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -48,20 +47,6 @@ def test_longest_lifetime_over_all_levels(runs: NDArray) -> None:
     best = max(lifetimes, key=lambda k: (lifetimes[k], -k))
     found = Partition.from_labels(evidence_accumulation(runs, None))
     assert found == partitions[best]
-
-
-@pytest.mark.parametrize(
-    ("runs", "threshold", "labels"),
-    [
-        ([[0, 0, 0], [1, 1, 1]], None, [0, 0, 0]),  # lifetimes at both ends
-        ([[0, 1, 2], [0, 1, 2]], None, [0, 1, 2]),
-        ([[7]], None, [0]),
-        ([["a", "b", "b", "c"], ["n", 1, 1, 2], [(0,), (0,), (1,), (1,)]], 0.5, [0, 1, 1, 2]),
-        ([range(300), np.arange(300) // 2], 0.25, np.arange(300) // 2),  # more than a byte holds
-    ],
-)
-def test_labels_are_any_hashables_and_as_many_as_you_like(runs, threshold, labels) -> None:
-    assert evidence_accumulation(runs, threshold).tolist() == list(labels)
 
 
 def test_rings_that_k_means_cannot_separate() -> None:

@@ -1,7 +1,5 @@
 """The Gibbs sampler against enumeration, and its limit against DP-means."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,9 +7,7 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 from metriclearn.clusterers import (
-    DPMeans,
     GibbsDPMixture,
-    assignment_probabilities,
     spherical_responsibilities,
 )
 from metriclearn.clusterers.mixtures import DirichletProcess
@@ -58,33 +54,6 @@ def test_sweeps_visit_partitions_as_often_as_the_posterior_says() -> None:
     errors = [visits[p] / n_sweeps - expected[p] for p in expected]
     assert max(map(abs, errors)) < 0.025  # about 4 standard errors of correlated draws
     assert max(expected.values()) < 0.5  # so that never moving would fail
-
-
-def test_probabilities_by_hand_and_in_the_limit() -> None:
-    found = assignment_probabilities(
-        [1.0], [2, 3], [[0.0], [3.0]], variance=0.5, prior_variance=1.5, penalty=1.0
-    )
-    expected = np.array([2 * np.exp(-1.0), 3 * np.exp(-4.0), np.exp(-1.0 - 0.25)])
-    assert found == pytest.approx(expected / expected.sum(), rel=1e-14)
-    options: dict[str, Any] = {"variance": 1e-9, "prior_variance": 1.5}
-    joins = assignment_probabilities([1.0], [2, 3], [[0.0], [3.0]], penalty=1.01, **options)
-    opens = assignment_probabilities([1.0], [2, 3], [[0.0], [3.0]], penalty=0.99, **options)
-    assert (joins.tolist(), opens.tolist()) == ([1, 0, 0], [0, 0, 1])
-    assert assignment_probabilities([1.0], [], [], penalty=1.0, **options).tolist() == [1]
-    empty = assignment_probabilities([1.0], [0, 3], [[1.0], [3.0]], penalty=9.0, **options)
-    assert empty.tolist() == [0, 1, 0]
-
-
-def test_small_variance_gives_dp_means() -> None:
-    rng = np.random.default_rng(3)
-    X = rng.permutation(np.repeat([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]], 20, axis=0))
-    X = X + 0.3 * rng.normal(size=X.shape)
-    hard = DPMeans(6.0).fit(X)
-    soft = GibbsDPMixture(6.0, variance=1e-7, n_sweeps=5, random_state=0).fit(X)
-    assert hard.n_clusters_ == 3
-    assert Partition.from_labels(hard.labels_) == Partition.from_labels(soft.labels_)
-    rescaled = -2e-7 * soft.log_posterior_trace_.max()
-    assert rescaled == pytest.approx(hard.objective_, rel=1e-4)
 
 
 def test_fit_keeps_the_most_probable_partition_and_its_traces() -> None:

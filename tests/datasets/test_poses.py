@@ -6,27 +6,11 @@ import numpy as np
 import pytest
 
 from metriclearn.datasets import load_tables, read_features
-from metriclearn.datasets.programs.poses import read_poses
 
 POSES = (
     "scorer,net,net,net,net,net,net\nbodyparts,nose,nose,nose,left ear,left ear,left ear\n"
     "coords,x,y,likelihood,x,y,likelihood\n0,1.5,2,0.9,3,4,1.0\n1,5,6,0.2,7,8,0.6\n2,9,,,1,2,0.7\n"
 )
-
-
-def test_unlikely_coordinates_are_missing(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(POSES.replace("\n", "\r\n").encode("utf-8-sig"))
-    table = read_poses(path, 0.6)
-    assert list(table.columns) == ["nose x", "nose y", "left ear x", "left ear y"]
-    nan = float("nan")
-    expected = [[1.5, 2, 3, 4], [nan, nan, 7, 8], [nan, nan, 1, 2]]
-    np.testing.assert_array_equal(table.to_numpy(), expected)
-    animals = POSES.replace("bodyparts", "individuals,m,m,m,m,m,m\nbodyparts")
-    path.write_text(POSES.replace(",", ";").replace(".", ","))
-    np.testing.assert_array_equal(read_poses(path, 0.6).to_numpy(), expected)
-    path.write_text(animals)
-    assert list(read_poses(path).columns)[2:] == ["m left ear x", "m left ear y"]
 
 
 def test_poses_are_features(tmp_path: Path) -> None:

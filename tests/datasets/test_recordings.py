@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from metriclearn.datasets import (
     cached_features,
     load_recordings,
-    runs,
     save_segments,
     with_background,
 )
@@ -45,17 +44,6 @@ def folder(tmp_path: Path) -> Path:
     tables = {"two": [(0.0, 2.0, "x")], "one": [(0.0, 1.0, "x"), (1.0, 3.0, "y")]}
     save_segments(tables, root / "segments.csv")
     return root
-
-
-def test_features_and_labels_of_a_folder(folder: Path, tmp_path: Path) -> None:
-    data = load_recordings(folder, Bytes(), cache=tmp_path / "cache")
-    assert (data.name, data.names, data.groups) == ("mine", ["one", "two"], ["one", "two"])
-    assert [labels.tolist() for labels in data.labels] == [["x"] * 2 + ["y"] * 4, ["x"] * 4]
-    np.testing.assert_array_equal(data.sequences[0][:, 0], list(b"aabbbb"))
-    assert data.feature_names == ["byte"]
-    chosen = {"recordings": ["two"], "groups": {"two": "g"}}
-    some = load_recordings(folder, Bytes(), **chosen, cache=tmp_path)
-    assert (some.names, some.groups) == (["two"], ["g"])
 
 
 def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
@@ -103,30 +91,6 @@ def test_boundaries_without_classes(folder: Path, label: str) -> None:
     if label != ",cut":
         with pytest.raises(ValueError, match="needs labels that recur if gaps get"):
             load_recordings(folder, Bytes(), gap="nothing")
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ("aba", "background,a,background,b,background,a,background"),
-        ("aaa", "background,a,background,a,background,a,background"),
-        ("abc", "one background 1,a,one background 2,b,one background 3,c,one background 4"),
-    ],
-)
-def test_time_between_events_is_background(tmp_path: Path, names: str, expected: str) -> None:
-    """Whether events have several names, one, or each another."""
-    (tmp_path / "one.wav").write_bytes(b"." * 40)
-    events = [(3, 5), (8, 9.5), (14, 15)]
-    rows = [f"one,{a},{b},{name}" for (a, b), name in zip(events, names)]
-    (tmp_path / "segments.csv").write_text("\n".join(["recording,start,end,label", *rows, ""]))
-    with pytest.warns(UserWarning, match="16 of 20 s are in no segment .* count as segments"):
-        data = load_recordings(tmp_path, Bytes())
-    assert ",".join(runs(data.labels[0])) == expected
-    assert data.change_points[0].tolist() == [6, 10, 16, 19, 28, 30, 40]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        unlabeled = load_recordings(tmp_path, Bytes(), gap="unknown")
-    assert set(unlabeled.labels[0][:6]) == {"unknown"}
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,6 @@ def build(people: list[str], **changes: object) -> LabeledSequences:
     return LabeledSequences(**(parts | changes))
 
 
-def test_change_points_are_run_ends_and_select_keeps_order() -> None:
-    dataset = build(["p", "q", "r"])
-    assert len(dataset) == 3
-    assert [ends.tolist() for ends in dataset.change_points] == [[2, 3, 4]] * 3
-    assert dataset.sequences[0].dtype == np.float64
-    some = dataset.select([2, 0, 2])
-    assert (some.names, some.groups) == (["s2", "s0", "s2"], ["r", "p", "r"])
-    assert [X[0, 0] for X in some.sequences] == [2.0, 0.0, 2.0]
-
-
 def test_without_a_label_the_stretches_between_are_sequences() -> None:
     dataset = build(["g", "h"], labels=[np.array([0, 9, 1, 2]), np.array([3, 3, 4, 4])])
     known = dataset.with_unlabeled("9")

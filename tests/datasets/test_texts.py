@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from metriclearn.datasets import load_files, load_tables
-from metriclearn.datasets.annotations import named_as, read_groups, read_segments
+from metriclearn.datasets import load_files
 from metriclearn.running.values import text
 
 NAME = unicodedata.normalize("NFC", "Zoë")
@@ -35,22 +34,3 @@ def test_labels_and_columns_of_files(ending: str, tmp_path: Path) -> None:
     data = load_files(tmp_path)
     np.testing.assert_array_equal(data.sequences[0], data.sequences[1])
     assert [sorted(set(labels)) for labels in data.labels] == [[NAME, "b"]] * 2
-
-
-def test_recordings_and_groups_of_tables(tmp_path: Path) -> None:
-    for name in (DECOMPOSED, "b"):
-        pd.DataFrame({"x": np.arange(8.0) % 3}).to_csv(tmp_path / f"{name}.csv", index=False)
-    rows = [
-        f"{name},{a},{a + 4},{label}" for name in (NAME, "b") for a, label in ((0, NAME), (4, "c"))
-    ]
-    rows[2] = rows[2].replace(NAME, DECOMPOSED)
-    (tmp_path / "segments.csv").write_text("\n".join(["recording,start,end,label", *rows]))
-    data = load_tables(tmp_path, 1.0)
-    assert sorted(data.names) == [DECOMPOSED, "b"]
-    assert {label for labels in data.labels for label in labels} == {NAME, "c"}
-    tables = read_segments(tmp_path / "segments.csv")
-    assert {one[2] for one in tables["b"]} == {NAME, "c"}
-    assert named_as(tables, [DECOMPOSED])[DECOMPOSED] == tables[NAME]
-    assert list(named_as({NAME: tables["b"][:1], DECOMPOSED: tables["b"][1:]}, [NAME])) == [NAME]
-    (tmp_path / "groups.csv").write_text(f"recording,group\n{NAME},g\nb,h\n")
-    assert read_groups(tmp_path / "groups.csv", [DECOMPOSED, "b"]) == ["g", "h"]

@@ -366,27 +366,6 @@ def test_training_rows_are_held_out() -> None:
         assert same == (group == 1)
 
 
-def test_penalties_of_features_are_those_of_the_last_layer(tmp_path: Path) -> None:
-    penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),), strength=0.01)
-    last = ml.ChangePointMetricLearner(PLAIN.metric, PLAIN.regularizer, penalty=penalty)
-    fitted = learner(last=last, n_epochs=1).fit(XS, YS)
-    with torch.no_grad():
-        outputs = [
-            encoder_of(fitted).network_(torch.as_tensor(X, dtype=torch.float32)[None])[0].numpy()
-            for X in XS
-        ]
-    alone = clone(last).set_params(verbose=False).fit(outputs, YS)
-    assert fitted.penalty_ == pytest.approx(alone.penalty_, rel=1e-3)
-    coefficients = alone.feature_penalty_.coef_
-    np.testing.assert_allclose(fitted.feature_penalty_.coef_, coefficients, rtol=1e-3)
-    assert np.abs(coefficients).max() > 0
-    back = ml.load(fitted.save(tmp_path / "model.npz"))
-    for X, Z in zip(XS, outputs):
-        ends = alone.predict_change_points(Z).tolist()
-        assert fitted.predict_change_points(X).tolist() == ends
-        assert back.predict_change_points(X).tolist() == ends
-
-
 @pytest.fixture
 def double() -> Iterator[None]:
     """What other code of a user may have set for all of torch."""
@@ -409,8 +388,6 @@ def test_states_of_torch_that_others_set_change_nothing(named, double, tmp_path)
     assert (torch.get_default_dtype(), torch.is_grad_enabled()) == (torch.float64, False)
     linear = partial(torch.nn.Linear, 6, 4)
     assert FrozenFeatures(linear, (6,)).transform(XS[0]).shape == (60, 4)
-    pytest.importorskip("onnxscript")
-    assert export_onnx(again, tmp_path / "encoder.onnx").is_file()
     members = {"one": [again], "two": [ml.ChangePointMetricLearner()]}
     best = ml.Segmenter(members, n_folds=2, verbose=False)
     for one in (best, best.fit(XS, YS), ml.ChangePointMetricLearner()):
@@ -478,8 +455,8 @@ def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch:
         ml.load(file)
 
 
-def test_onnx_gives_what_transform_gives(tmp_path: Path) -> None:
-    """At any length, and where a variance is 0 but for its 1e-8."""
+def test_onnx_gives_what_transform_gives(double: None, tmp_path: Path) -> None:
+    """At any length, where a variance is 0 but for its 1e-8, and whatever others have set."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     from onnx.reference import ReferenceEvaluator

@@ -5,27 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from tests.training import NAMES, PAIRS, XS, YS, learn, sequences
-
-
-@pytest.mark.parametrize("n_segments", [None, "given"])
-@pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
-def test_learns_the_relevant_features_and_segments_new_sequences(
-    metric, regularizer, n_segments
-) -> None:
-    X, y = sequences(1, n=8, noise=0.7, jump=2.0)
-    learner = ml.ChangePointMetricLearner(metric, regularizer, n_segments=n_segments).fit(X, y)
-    assert learner.solution_.converged
-    weights = np.diag(learner.get_mahalanobis_matrix()) * learner.scale_**2
-    assert set(np.argsort(weights)[-2:]) == {0, 1}
-    X_new, y_new = sequences(2, n=8, noise=0.7, jump=2.0)
-    assert learner.score(X_new, y_new) > -0.1
-    assert learner.score(X, y) > -0.02
 
 
 @pytest.fixture(scope="module")
@@ -36,30 +19,6 @@ def learner() -> ml.ChangePointMetricLearner:
 def mean_loss(ends, labelings=YS) -> float:
     pairs = zip(map(ml.Partition.from_change_points, ends), map(ml.Partition.from_runs, labelings))
     return np.mean([ml.problem.FrobeniusLoss()(mine, truth) for mine, truth in pairs])
-
-
-def test_predictions_are_exact_segmentations_under_the_learned_metric() -> None:
-    learner = learn(min_size=2)
-    for X, ends, labels in zip(XS, learner.predict_change_points(XS), learner.predict(XS)):
-        form = ml.problem.LowRankForm(learner.transform(X), shift=-learner.penalty_)
-        np.testing.assert_array_equal(ends, ml.oracles.ChangePoints(2)(form).change_points)
-        np.testing.assert_array_equal(labels, ml.Partition.from_change_points(ends).labels)
-    changes = 0
-    for penalty in np.geomspace(0.02, 20.0, 100):
-        before = learner.predict_change_points(XS[0])
-        learner.score_ = learner.score_.at(penalty)
-        form = ml.problem.LowRankForm(learner.transform(XS[0]), shift=-penalty)
-        ends = learner.predict_change_points(XS[0])
-        np.testing.assert_array_equal(ends, ml.oracles.ChangePoints(2)(form).change_points)
-        changes += len(ends) != len(before)
-    assert changes >= 8  # so a penalty that is off by some percent is seen
-    for K in (1, 4, 60):
-        form = ml.problem.LowRankForm(learner.transform(XS[0]))
-        ends = learner.predict_change_points(XS[0], n_segments=K)
-        np.testing.assert_array_equal(ends, ml.oracles.ChangePoints(2)(form, K).change_points)
-    counts = [3, 1, 2, 7, 5]
-    assert [len(e) for e in learner.predict_change_points(XS, n_segments=counts)] == counts
-    assert [labels.max() + 1 for labels in learner.predict(XS, n_segments=counts)] == counts
 
 
 def test_score_is_minus_the_mean_loss(learner) -> None:
@@ -83,18 +42,6 @@ def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     truth = [labels.max() + 1 for labels in new.labels]
     assert np.mean(segments) < 0.7 * np.mean(truth)
     assert learned.score(new.sequences, new.labels) > 0.7 * paper.score(new.sequences, new.labels)
-
-
-@pytest.mark.parametrize("solver", [ml.BundleDual, ml.solvers.ProjectedSubgradient])
-def test_warning_when_the_gap_was_not_reached(solver) -> None:
-    """The best metric so far is kept."""
-    learner = ml.ChangePointMetricLearner(solver=solver(max_rounds=2))
-    with pytest.warns(ConvergenceWarning, match=r"stopped \(max_rounds\) at a relative gap of"):
-        learner.fit(XS, YS)
-    solution = learner.solution_
-    assert (solution.converged, solution.reason, len(solution.trace)) == (False, "max_rounds", 2)
-    assert solution.objective <= solution.scale
-    assert len(learner.predict_change_points(XS)) == 5
 
 
 def test_progress_bar_on_demand_only_and_a_log_line(capsys, caplog) -> None:
@@ -142,26 +89,6 @@ def test_penalty_that_one_sequence_leaves_open_is_told() -> None:
         ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
         ml.ChangePointMetricLearner().fit(long.sequences[0], long.labels[0])
         ml.ChangePointMetricLearner(penalty=2.0).fit(data.sequences[0], data.labels[0])
-
-
-def test_a_result_that_plain_answers_beat_is_told() -> None:
-    """Few informative features, where the hinge asks for more than the noise allows."""
-    rng, X, y = np.random.default_rng(12), [], []
-    for _ in range(10):
-        changes = np.sort(rng.choice(np.arange(5, 295), 7, replace=False))
-        labels = np.searchsorted(changes, np.arange(300), side="right")
-        mixing, means = rng.normal(size=(6, 6)), rng.normal(size=(8, 6))
-        X.append(means[labels] + rng.normal(size=(300, 6)) @ mixing)
-        y.append(labels)
-    with pytest.warns(UserWarning, match=r"has a mean training loss of 0\.\d+, where one segment"):
-        learner = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
-    losses = learner.training_losses_
-    assert losses["learned"] == pytest.approx(-learner.score(X, y))
-    assert losses["one segment"] == pytest.approx(7 / 300)
-    best = -TunedSegmenter(Euclidean()).fit(X, y).score(X, y)
-    assert best <= losses["Euclidean"] <= 1.05 * best
-    assert losses["learned"] > 1.1 * best
-    assert learn(n_segments="given").training_losses_ == {}
 
 
 def test_warns_if_single_samples_do_not_tell_the_segments() -> None:

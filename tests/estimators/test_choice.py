@@ -4,7 +4,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
@@ -148,16 +147,13 @@ def steps(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
-@pytest.mark.parametrize(("labeled", "is_whole"), [(80, True), (80, False), (40, False)])
-def test_a_recording_with_few_boundaries_does_not_divide_others_everywhere(
-    labeled: int, is_whole: bool
-) -> None:
+@pytest.mark.parametrize("labeled", [80, 40])
+def test_a_recording_with_few_boundaries_does_not_divide_others_everywhere(labeled: int) -> None:
     """With two boundaries and more, parts of its labels are left out; with one, the rate helps."""
     X, truth = steps(200, 0)
     new, expected = steps(200, 1)
     y = np.where(np.arange(200) < labeled, truth, -1)
-    data = (X[:labeled], truth[:labeled]) if is_whole else (X, y)
-    alone = ml.Segmenter(verbose=False).fit([data[0]], [data[1]])
+    alone = ml.Segmenter(verbose=False).fit([X], [y])
     assert (alone.cross_fit_ is None) == (labeled == 40)
     found = ml.Partition(ends=alone.predict_change_points(new))
     loss = FrobeniusLoss().squared_norm(found, ml.Partition.from_runs(expected))
@@ -204,20 +200,6 @@ def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> No
         ends[:-1] for one in found.cross_fit_.given.truths for _, ends in one.pieces.stretches
     ]
     assert np.concatenate(boundaries).tolist() == [40, 41, *range(42, 180, 20)]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("n_folds", [2, 5])
-@pytest.mark.parametrize("lost", [0, 3])
-def test_whether_labels_of_a_single_recording_are_names_does_not_depend_on_the_parts(
-    n_folds, lost
-) -> None:
-    X, names = lone_recording()
-    X[50 : 50 + lost] = np.nan
-    frames = Viterbi(ml.views.Posteriors(LogisticRegression(), 0), penalty=2.0)
-    for wanted in (None, True):
-        found = ml.Segmenter(frames, n_folds=n_folds, names=wanted, verbose=False).fit(X, names)
-        assert found.classes_.tolist() == ["a", "b", "c"]
 
 
 def test_no_penalty_learned_from_every_fourth_row_is_chosen() -> None:

@@ -34,34 +34,6 @@ def test_members_are_cross_fitted_on_one_table(consensus) -> None:
     assert 0.0 < -consensus.score(X[1::2], Y[1::2]) * 75 < 0.5
 
 
-def test_answer_is_no_worse_than_any_model(consensus) -> None:
-    answers = [model.predict([X[1::2]], [3])[0] for model in consensus.models_]
-    members = list(map(ml.Partition.from_labels, answers))
-    form = ml.problem.ConsensusForm(members, consensus.weights_)
-    labels = consensus.predict(X[1::2], 3)
-    assert len(np.unique(labels)) == 3
-    expected = consensus.expected_loss(X[1::2], 3)
-    assert expected == pytest.approx(form.expected_loss(ml.Partition.from_labels(labels)))
-    assert expected <= min(map(form.expected_loss, members)) + 1e-9
-    several = consensus.predict([X[1::2], X[::2]], np.array([2, 3]))
-    assert [len(np.unique(labels)) for labels in several] == [2, 3]
-
-
-def test_numbers_of_clusters_may_be_free() -> None:
-    learner = ml.ClusteringMetricLearner(n_clusters=None, n_init=1, random_state=0)
-    sets = [X[i::3] for i in range(3)], [Y[i::3] for i in range(3)]
-    free = ml.Clusterer(
-        {"full": [learner]}, combine="consensus", n_clusters=None, n_folds=3, verbose=False
-    )
-    free.fit(*sets, groups=["a", "b", "b"])
-    assert free.cross_fit_.losses.shape == (1, 3)
-    assert len(free.models_) == 2
-    found = free.predict(sets[0])
-    assert [2 <= labels.max() + 1 <= 4 for labels in found] == [True] * 3
-    with pytest.raises(ValueError, match="labeling for each of the 3 data sets, got 1"):
-        free.score(sets[0], sets[1][:1])
-
-
 def test_images() -> None:
     """Cuts of unseen images, as label maps; unknown pixels do not count."""
     (pixels, maps), (new, truth) = images(2), images(1, seed=5)

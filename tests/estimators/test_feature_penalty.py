@@ -1,7 +1,6 @@
 """Penalties that depend on the sequence and on the boundary: one convex problem, certified."""
 
 import copy
-import warnings
 
 import numpy as np
 import pytest
@@ -102,36 +101,6 @@ def test_weights_are_not_negative_where_that_is_said() -> None:
     assert fitted.solution_.converged
 
 
-def test_penalties_go_no_further_than_they_were_learned() -> None:
-    """The quieter the cheaper, but a constant sequence costs as much as the quietest one."""
-    penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),))
-    fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(1e-3)).fit(XS, YS)
-    assert fitted.feature_penalty_.coef_[0] > 0.0
-    quietest = min(fitted.feature_penalty_.penalties(X)[0] for X in XS)
-    for size in (0.0, 1e-9, 1e-3):
-        quiet = size * XS[0] + 2.0
-        assert fitted.feature_penalty_.penalties(quiet)[0] == pytest.approx(quietest)
-        assert fitted.predict_change_points(quiet).tolist() == [60]
-    assert fitted.feature_penalty_.penalties(100.0 * XS[0])[0] == max(
-        fitted.feature_penalty_.penalties(X)[0] for X in XS
-    )
-
-
-def test_segments_of_single_samples_are_told() -> None:
-    fitted = learner().fit(XS, YS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted.predict(XS)
-    fitted.score_ = fitted.score_.at(1e-3 * fitted.penalty_)
-    noisy, y = TEST[0]
-    with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 2 data sets"):
-        assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted.tune_penalty(noisy, y).predict(noisy)
-        fitted.predict(noisy, n_segments=60)
-
-
 def test_margins_use_penalties() -> None:
     penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(), ml.views.BoundaryFeatures((3,))))
     fitted = learner(penalty=penalty, solver=ml.BundleDual()).fit(XS, YS)
@@ -217,36 +186,9 @@ def test_short_sequences_tell_nothing_of_the_penalty() -> None:
         fitted.tune_penalty(np.ones((2, 2)), np.zeros(2))
 
 
-def test_the_unit_of_the_data_does_not_matter_where_no_metric_is_best() -> None:
-    """Coefficients of penalties have other units than the metric: their rounding is their own."""
-    given = {"penalty": ml.FeaturePenalty((loudness,)), "standardize": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the metric is nearly zero
-        first, second = (
-            learner(solver=ml.BundleDual(), **given).fit([unit * X for X in XS], YS).solution_
-            for unit in (1e-3, 1e-6)
-        )
-    assert first.converged
-    assert second.converged
-    assert second.objective == pytest.approx(first.objective, rel=2e-3)
-
-
 def steps(X: np.ndarray) -> np.ndarray:
     return np.abs(np.diff(X, axis=0, prepend=X[:1], append=X[-1:])) / DEVIATION
 
 
 SMALL = [1e-6 * np.array(x)[:, None] for x in ([-0.09, -0.12, -0.3, 0.2], [-6.4, 3.7, 1, 1.8, 0.5])]
 DEVIATION = np.std(SMALL[1])
-
-
-@pytest.mark.parametrize("options", [{"standardize": False}, {"strength": 1e-12}])
-def test_a_penalty_that_is_hardly_regularized_is_found(options: dict) -> None:
-    """The regularizer of v is then 1e24 times weaker than that of B."""
-    penalty = ml.FeaturePenalty((steps,), strength=options.pop("strength", 1.0))
-    unit = 1.0 if options.get("standardize", True) else DEVIATION
-    fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(0.1 * unit**4), **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        solution = fitted.fit(SMALL, [[0, 0, 1, 1], [0, 1, 2, 3, 3]]).solution_
-    assert solution.converged
-    assert len(solution.trace) < 50

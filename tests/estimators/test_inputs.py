@@ -13,7 +13,6 @@ from experiments.rivals.image_baselines import EuclideanSimilarity
 from metriclearn import baselines
 from metriclearn.estimators.reading.data_sets import read_data_sets
 from metriclearn.estimators.reading.labels import read_labelings, read_weights
-from metriclearn.running.callbacks import Callback
 from tests.sentences import assert_refused, assert_warned
 from tests.training import PAIRS, XS, YS, learn
 
@@ -229,9 +228,7 @@ def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> No
     with assert_warned("learned a metric that is .nearly. zero, .*1000000.0.* lower the strength"):
         learner = learn(metric=metric, regularizer=regularizer)
     assert learner.components_.shape == (0, 6)
-    with assert_warned(
-        "transforms to tables without a column, as its metric is 0; fit again with less"
-    ):
+    with assert_warned("transforms to tables without a column, as its metric is 0; fit again"):
         assert learner.transform(XS[0]).shape == (120, 0)
     np.testing.assert_array_equal(learner.get_mahalanobis_matrix(), np.zeros((6, 6)))
     np.testing.assert_array_equal(learner.pair_distance(np.ones((2, 2, 6))), [0.0, 0.0])
@@ -251,13 +248,9 @@ def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels
 
 
 def test_a_metric_that_is_nearly_zero() -> None:
-    with assert_warned(
-        "learned a metric that is .nearly. zero, .*SquaredFrobenius.* too strong; lower the"
-    ):
+    with assert_warned("learned a metric that is .nearly. zero, .*SquaredFrobenius.* too strong"):
         learn(regularizer=ml.SquaredFrobenius(1e9))
-    with assert_warned(
-        r'SquaredFrobenius\(\) or penalty=0.0 leaves nothing to gain; .* penalty="learned"'
-    ):
+    with assert_warned(r"SquaredFrobenius\(\) or penalty=0.0 leaves nothing to gain;"):
         learn(penalty=0.0)
 
 
@@ -267,22 +260,6 @@ def test_a_penalty_of_zero_says_what_is_missing() -> None:
     some = [ml.PartialPartition(120, change_points=list(one[:-1])) for one in ends]
     with assert_warned("learned a penalty of 0, .*end lists of all change-points with T"):
         assert learn(y=some).penalty_ == 0.0
-
-
-def test_constant_features_get_no_weight_and_a_note_with_their_names() -> None:
-    names = ["a", "b", "steady", "d", "level", "f"]
-    varies = np.array([1, 1, 0, 1, 0, 1], dtype=bool)
-    X = [np.where(varies, X, i + np.arange(6.0)) for i, X in enumerate(XS)]
-    frames = [pd.DataFrame(array, columns=names) for array in X]
-    with assert_warned(
-        r"no weight to 2 feature\(s\) that are constant .*\(steady, level\); remove them"
-    ):
-        noted = learn(frames)
-    assert noted.scale_[~varies].tolist() == [np.inf, np.inf]
-    np.testing.assert_array_equal(noted.components_[:, ~varies], 0.0)
-    without = learn([array[:, varies] for array in X])
-    np.testing.assert_allclose(noted.components_[:, varies], without.components_, rtol=1e-7)
-    assert noted.score(XS, YS) == without.score([array[:, varies] for array in XS], YS)
 
 
 @pytest.mark.parametrize(
@@ -310,25 +287,5 @@ def test_constant_features_of_other_estimators(estimator) -> None:
 
 def test_a_consensus_tells_of_constant_features() -> None:
     segmenter = ml.Segmenter(baselines.TunedSegmenter(), n_folds=2, verbose=False)
-    with assert_warned(
-        r"^Segmenter gives no weight to 6 feature.s. .*\(6, 7, 8, 9, 10, …\); remove"
-    ):
+    with assert_warned(r"^Segmenter gives no weight to 6 feature.s. .*\(6, 7, 8, 9, 10, …\)"):
         segmenter.fit([np.hstack([array, np.ones((len(array), 6))]) for array in XS], YS)
-
-
-@pytest.mark.parametrize(
-    ("solver", "remedy"),
-    [
-        (ml.BundleDual(), "fit again; with solver__checkpoint=FILE it would go on from here"),
-        (ml.BundleDual(checkpoint="FILE.npz"), "fit again to go on from FILE.npz"),
-    ],
-)
-def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypatch) -> None:
-    class Interrupt(Callback):
-        def on_round(self, progress: Any) -> None:
-            raise KeyboardInterrupt
-
-    monkeypatch.chdir(tmp_path)
-    with assert_warned(rf"stopped \(interrupted\) at .*the best metric so far is kept, {remedy}"):
-        learner = learn(solver=solver, callbacks=[Interrupt()])
-    assert learner.solution_.reason == "interrupted"

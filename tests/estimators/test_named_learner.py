@@ -1,6 +1,5 @@
 """Named segments: gradients, certificate, names in predictions, partial labels, errors."""
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ import metriclearn as ml
 from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import with_constant
-from metriclearn.indices import partition_loss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
 NAMES = np.array(["rest", "run", "walk"], dtype=object)
@@ -182,19 +180,6 @@ def test_an_interrupted_alternation_resumes_with_names(tmp_path) -> None:
         learner(alternation=kept).fit(X, renamed)
 
 
-def test_a_part_without_which_one_name_is_left_is_predicted_by_all_samples() -> None:
-    from sklearn.naive_bayes import GaussianNB
-
-    codes = [np.array([0, 0, 1, 1]), np.array([0, 0, 0, 0])]
-    arrays = [code[:, None] + np.array([[0.0], [0.1], [0.2], [0.3]]) for code in codes]
-    few = ml.views.Posteriors(GaussianNB(), context=0)
-    labels = ml.views.Labels(list(map(ml.Partition.from_runs, codes)), codes, np.array(["a", "b"]))
-    rows = few.fit_transform(arrays, labels)
-    counts = sorted(model.class_count_.tolist() for model in few.models_)
-    assert counts == [[2, 2], [6, 2]]
-    assert rows[0].argmax(axis=1).tolist() == codes[0].tolist()
-
-
 def cycles(count: int, seed: int):
     """Recordings of segments named 0 → 1 → 2 → 0; only the order tells 1 from 2 well."""
     rng, X, y = np.random.default_rng(seed), [], []
@@ -262,33 +247,6 @@ def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
         model.calibrate(held_out[0], [labels + 10 for labels in held_out[1]])
     with pytest.raises(ValueError, match=r"needs calibrate\(X, y\) after fit"):
         model.set_params(loss_scale=2.0).fit(*train).predict_proba(test[0])
-
-
-def test_viterbi_smooths_by_groups_left_out() -> None:
-    """No other penalty is better for the log-probabilities of recordings that were held out."""
-    from sklearn.linear_model import LogisticRegression
-
-    view, groups = ml.views.Posteriors(LogisticRegression(), 1), [0, 0, 1, 1, 2, 2]
-    model = Viterbi(view).fit(X, Y, groups=groups)
-    assert accuracy(model) > 0.9
-    ends = model.predict_change_points(NEW)
-    losses = [
-        partition_loss(ml.Partition(ends=e), ml.Partition.from_runs(t), normalized=True)
-        for e, t in zip(ends, TRUE)
-    ]
-    assert model.score(NEW, TRUE) == pytest.approx(-np.mean(losses))
-    np.testing.assert_allclose(model.predict_proba(NEW[0]).sum(axis=1), 1.0, atol=0.01)
-    truths = list(map(ml.Partition.from_runs, Y))
-    names = np.array(model.classes_)
-    codes = [np.searchsorted(names, y) for y in Y]
-    rows = clone(view).fit_transform(X, ml.views.Labels(truths, codes, names), groups)
-    held_out = replace(model.score_, view=None)
-    means = []
-    for factor in (1.0, 0.5, 0.9, 1.1, 2.0):
-        score = held_out.at(factor * model.penalty_)
-        found = [score.segment(Z) for Z in rows]
-        means.append(np.mean([partition_loss(M, N) for M, N in zip(found, truths)]))
-    assert means[0] <= min(means) + 1e-12
 
 
 def test_viterbi_equals_the_textbook() -> None:

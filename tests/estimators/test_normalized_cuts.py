@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 
 import metriclearn as ml
-from experiments.rivals.image_baselines import EuclideanSimilarity, SimilarityGridSearch
+from experiments.rivals.image_baselines import EuclideanSimilarity
 from metriclearn.features.media.image import Color, PixelBlocks, Position, Superpixels
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut
@@ -133,18 +133,6 @@ def test_images_in_label_maps_out(of_images: ml.NormalizedCutMetricLearner) -> N
     np.testing.assert_array_equal(again.predict(nodes[0]), of_images.predict(X[0]))
 
 
-def test_number_of_clusters_from_eigenvalues() -> None:
-    random = np.random.default_rng(0)
-    X, y = [], []
-    for K in (2, 3, 4, 2, 3, 4):
-        labels = np.repeat(np.arange(K), 12)
-        spread = 8.0 * np.column_stack([labels // 2, labels % 2])
-        X.append(spread + 0.5 * random.normal(size=(12 * K, 2)))
-        y.append(labels)
-    learner = learner_of(starts=(10.0,)).fit(X[:3], y[:3])
-    assert [len(np.unique(labels)) for labels in learner.predict(X[3:], None)] == [2, 3, 4]
-
-
 def test_given_similarities_are_a_convex_problem() -> None:
     """The optimum is that of the certified convex solver on the same risk."""
     random = np.random.default_rng(0)
@@ -186,17 +174,6 @@ def test_given_similarities_without_any() -> None:
     assert sorted(np.unique(model.predict([stack], 2)[0])) == [0, 1]
 
 
-def test_grid_search_is_exhaustive() -> None:
-    X, y = arrays()
-    scales = (1e-3, 1e-1, 10.0)
-    search = SimilarityGridSearch((0,), scales).fit(X, y)
-    assert search.losses_.shape == (3, 3)
-    assert -search.score(X, y) == pytest.approx(search.losses_.min())
-    assert search.scales_[0] > search.scales_[1]
-    i, j = np.argwhere(search.losses_ == search.losses_.min())[0]
-    assert search.scales_ == (scales[i], scales[j])
-
-
 # Odd images and extreme settings
 
 
@@ -229,29 +206,6 @@ def test_masks_of_one_label(of_images: ml.NormalizedCutMetricLearner) -> None:
     assert mixed.score(X[:2], y[:2]) > -2.0
     truths = [labels.astype(bool) for labels in y[:2]]
     assert mixed.score(X[:2], truths) == pytest.approx(mixed.score(X[:2], y[:2]))
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"starts": (1e6,)},
-        {"starts": (1e-30,)},
-        {"loss_scale": 1e6},
-        {"loss_scale": 1e-12},
-        {"regularizer": ml.Trace(1e8)},
-        {"regularizer": ml.Trace(1e8), "metric": ml.FullMetric()},
-        {"similarity": ml.similarities.GaussianSimilarity(Neighborhood(4.6))},
-        {"similarity": ml.similarities.GaussianSimilarity(Neighborhood(15.0))},
-    ],
-)
-def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
-    pytest.importorskip("skimage")
-    X, y = images(2)
-    model = learner_of(features=SMALL, **parameters).fit(X, y)
-    assert np.all(np.isfinite(model.components_))
-    assert np.all(np.diff(model.solution_.trace.objective) <= 0)
-    assert -4.0 <= model.score(X, y) <= 0.0
-    assert model.predict(X[0], None).shape == (40, 50)
 
 
 # What is refused, in a sentence

@@ -144,22 +144,6 @@ def sequences(n: int = 12, seed: int = 0) -> tuple[list, list]:
     return X, known
 
 
-def test_learned_penalty_finds_every_change_where_a_constant_cannot() -> None:
-    X, known = sequences()
-    test, truth = sequences(20, 1)
-    learned = ml.PenaltyLearner(regression=IntervalRegression(1e-3)).fit(X, known)
-    constant = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
-    assert learned.score(test, truth) >= -0.02
-    assert constant.score(test, truth) <= -0.2
-    assert np.all(learned.training_errors_[:, 0] == 0)
-    ends = learned.predict_change_points(test[0])
-    assert ends.tolist() == [15, 30, 45, 60]
-    assert learned.predict(test)[0].tolist() == np.repeat(np.arange(4), 15).tolist()
-    penalties = learned.predict_penalties(test)
-    scales = [np.log(np.std(np.diff(x, axis=0))) for x in test]
-    assert np.corrcoef(np.log(penalties), scales)[0, 1] > 0.99
-
-
 def test_known_regions_hold_and_move_the_penalty() -> None:
     X, known = sequences()
     learner = ml.PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
@@ -190,20 +174,6 @@ def test_moved_penalty_is_the_minimizer() -> None:
             cost = np.maximum(0, margin - (grid - a)) ** 2 + np.maximum(0, margin - (b - grid)) ** 2
             best = grid[np.argmin((grid - z) ** 2 + weight * cost)]
             assert moved_penalty(z, (a, b), margin, weight) == pytest.approx(best, abs=2e-3)
-
-
-def test_sequence_features_by_hand() -> None:
-    x = np.array([[0.0], [2], [1], [5]])
-    expected = {
-        "log_length": np.log(4),
-        "log_log_length": np.log(np.log(4)),
-        "log_noise": np.log(2 / (0.67448975 * np.sqrt(2))),
-        "log_spread": np.log(1 / 0.67448975),
-        "log_deviation": np.log(x.std()),
-        "log_range": np.log(5),
-    }
-    row = ml.views.SequenceFeatures(tuple(expected)).fit_transform([x])[0]
-    np.testing.assert_allclose(row, list(expected.values()))
 
 
 def test_counts_are_those_of_the_path() -> None:

@@ -46,14 +46,11 @@ CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
     (baselines.RelevantComponents(contiguous=False), REFUSED, 35),
     (baselines.ClosedFormMetric(), REFUSED, 35),
     (baselines.MMC(), REFUSED, 35),
-    (baselines.MMC(diagonal=True), REFUSED, 35),
     (baselines.NeighborhoodComponents(), REFUSED, 35),
     (baselines.MetricKMeans(), TRANSDUCTIVE, 35),
     (clusterers.DPMeans(), DP_MEANS, 35),
-    (clusterers.DPMeans(order="farthest-first", n_init=3), DP_MEANS, 35),
     (clusterers.GibbsDPMixture(n_sweeps=5), {}, 35),
     (clusterers.EvidenceAccumulation(n_runs=5), {}, 35),
-    (clusterers.EvidenceAccumulation(n_runs=5, threshold=None), {}, 35),
 ]
 
 

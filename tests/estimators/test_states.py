@@ -54,17 +54,6 @@ def test_without_names_recurring_segments_have_one_number(way: str) -> None:
         assert agreement(numbers, ACTIVITIES) == pytest.approx(1.0)
 
 
-def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner) -> None:
-    X, _ = recordings(5)
-    codes = np.unique(ACTIVITIES, return_inverse=True)[1]
-    part = np.where(np.arange(120) < 85, codes, -1)
-    unknown = np.full(120, -1)
-    learner.fit_states(X[:3], [part, part, unknown], metric=ml.ClusteringMetricLearner())
-    expected = ml.ClusteringMetricLearner().fit([x[:85] for x in X[:2]], [codes[:85]] * 2)
-    np.testing.assert_allclose(learner.states_.components, expected.components_)
-    np.testing.assert_array_equal(learner.predict_states(X[4]), codes)
-
-
 def test_one_recording_with_one_state_or_in_part_labeled() -> None:
     (X, other), (y, _) = recordings(2)
     learner = ml.ChangePointMetricLearner().fit(X, y)

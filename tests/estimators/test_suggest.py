@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from metriclearn import ChangePointMetricLearner, PartialPartition, Region, suggest
+from metriclearn import ChangePointMetricLearner, suggest
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import labeled_stretches
-from metriclearn.problem import NO_CHANGE
 from metriclearn.views import Columns, Fill
 
 STRATEGIES = ["combined", "margin", "diversity", "random", "leftmost"]
@@ -59,15 +58,6 @@ def test_all_that_is_open_is_asked_for_in_the_end(recordings, strategy):
     assert suggest(recordings.sequences, recordings.labels, length=20, strategy=strategy) == []
 
 
-def test_a_stretch_may_be_the_last_but_never_a_single_sample(recordings) -> None:
-    X = recordings.sequences[0][:41]
-    random = [suggest(X, length=40, strategy="random", random_state=s)[0] for s in range(20)]
-    assert {(start, stop) for _, start, stop, _ in random} == {(0, 40), (1, 41)}
-    for strategy in STRATEGIES:
-        found = suggest(X, length=20, n=9, strategy=strategy)
-        assert min(stop - start for _, start, stop, _ in found) >= 2
-
-
 def test_leftmost_follows_the_gaps(recordings):
     known = partly(recordings, (0, 0, 70), (2, 30, 100))
     left = suggest(recordings.sequences, known, length=50, n=3, strategy="leftmost")
@@ -95,15 +85,6 @@ def test_diversity_asks_for_what_is_unlike_all_that_is_known():
     assert 60 <= first.start <= 100
 
 
-def test_without_a_change_there_is_no_metric_to_ask(recordings):
-    known = partly(recordings, (0, 0, 5))
-    asked = [
-        suggest(recordings.sequences, known, length=20, n=4, strategy=strategy)
-        for strategy in ("random", "margin", "combined")
-    ]
-    assert asked[1:] == [asked[0]] * 2
-
-
 def test_the_metric_is_that_of_the_rows_of_a_view(recordings):
     """A view of some columns asks for the same as these columns alone."""
     known, some = partly(recordings, (0, 0, 70), (2, 30, 100)), Columns(0, 4)
@@ -120,15 +101,6 @@ def test_the_metric_is_that_of_the_rows_of_a_view(recordings):
         x[::9, 1] = np.nan
     by_view = suggest(gaps, known, length=20, learner=ChangePointMetricLearner(view=Fill()))
     assert by_view[:3] == suggest(Fill().fit(gaps).transform(gaps), known, length=20)[:3]
-
-
-def test_one_recording_and_partial_partitions_are_understood(recordings):
-    known = PartialPartition(150, change_points=[40], same=[(40, 150)])
-    found = suggest(recordings.sequences[0], known, length=150, strategy="leftmost")
-    assert [s[:3] for s in found] == [(0, 0, 39)]
-    spans = PartialPartition(150, regions=[Region(0, 100, NO_CHANGE)])
-    (open_end,) = suggest(recordings.sequences[0], spans, length=60, strategy="random")
-    assert open_end[:3] == (0, 100, 150)
 
 
 def test_labeled_stretches_are_recordings_of_their_own(recordings):

@@ -45,15 +45,6 @@ def test_blocks_do_not_change_the_result(tmp_path: Path, seconds: float) -> None
     assert whole.shape == (24, len(features.get_feature_names_out()))
 
 
-def test_names_follow_the_options() -> None:
-    names = AudioFeatures(n_mfcc=2, deltas=1, energy=True).get_feature_names_out().tolist()
-    static = ["mfcc0", "mfcc1", "energy"]
-    frames = [*static, *(f"delta1_{name}" for name in static)]
-    assert names == [f"{name}_{kind}" for kind in ("mean", "sd") for name in frames]
-    everything = AudioFeatures(**EVERYTHING).get_feature_names_out()
-    assert len(set(everything)) == len(everything) == 2 * 3 * (13 + 1 + 1 + 6 + 12)
-
-
 def test_energy_and_flatness_of_known_signals() -> None:
     features = AudioFeatures(1.0, n_mfcc=1, deltas=0, flatness=True, deviation=False)
     names = features.get_feature_names_out().tolist()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metriclearn.features.media.gist import Gist, gray, prefilter
+from metriclearn.features.media.gist import Gist, prefilter
 
 
 def reference(picture: np.ndarray, orientations: tuple[int, ...], blocks: int) -> np.ndarray:
@@ -54,16 +54,6 @@ def test_constant_picture_has_no_energy_and_contrast_hardly_matters() -> None:
     assert np.abs(gist.transform(np.full((1, 64, 64), 77.0))).max() < 1e-5
     flat = prefilter(np.full((1, 32, 32), 200.0))
     assert np.abs(flat).max() < 1e-10
-
-
-def test_color_and_size_are_reduced() -> None:
-    random = np.random.default_rng(1)
-    colored = random.uniform(0, 255, (2, 80, 100, 3))
-    by_hand = colored @ [0.299, 0.587, 0.114]
-    np.testing.assert_allclose(gray(colored), by_hand)
-    gist = Gist((4,), 2, 32)
-    np.testing.assert_allclose(gist.transform(colored), gist.transform(by_hand))
-    assert gist.transform(colored).shape == (2, 16)
 
 
 @pytest.mark.parametrize("shape", [(2, 80, 100), (2, 37, 20), (1, 5, 7), (1, 1, 1), (2, 64, 16)])

@@ -9,12 +9,9 @@ from metriclearn.features.media.image import (
     BorderContrast,
     Centrality,
     Color,
-    ColorContext,
     GradientEnergy,
     ImageFeatures,
     PixelBlocks,
-    Position,
-    Superpixels,
 )
 
 pytest.importorskip("skimage")
@@ -41,26 +38,6 @@ def test_color_is_lab() -> None:
     np.testing.assert_allclose(green, [87.73, -86.18, 83.18], atol=0.05)
 
 
-def test_position_is_in_fractions_and_positions_in_pixels() -> None:
-    nodes = ImageFeatures(PixelBlocks(6), (Position(), Centrality())).nodes(two_halves())
-    assert nodes.segments.shape == (40, 60)
-    assert len(nodes.sizes) == 6
-    np.testing.assert_allclose(nodes.features[:3, 0], [-1 / 3, 0, 1 / 3], atol=1e-12)
-    np.testing.assert_allclose(nodes.features[[0, 3], 1], [-0.25, 0.25], atol=1e-12)
-    np.testing.assert_allclose(nodes.features[:, 2:], (2 * nodes.features[:, :2]) ** 2)
-    np.testing.assert_allclose(nodes.positions[0], [10, 10])
-
-
-@pytest.mark.parametrize("segmenter", [PixelBlocks(50), Superpixels(50), PixelBlocks(10**6)])
-def test_nodes_cover_the_image(segmenter: object) -> None:
-    nodes = ImageFeatures(segmenter).nodes(two_halves())  # type: ignore[arg-type]
-    S = len(nodes.sizes)
-    np.testing.assert_array_equal(np.unique(nodes.segments), np.arange(S))
-    np.testing.assert_array_equal(np.bincount(nodes.segments.ravel()), nodes.sizes)
-    assert nodes.features.shape == (S, 15)
-    assert np.all(np.isfinite(nodes.features))
-
-
 def test_gradient_is_at_the_edge_in_lightness_per_pixel() -> None:
     ramp = np.repeat(np.linspace(0.2, 0.8, 60)[None, :, None], 40, axis=0).repeat(3, axis=2)
     pictured = ImageFeatures(PixelBlocks(100), (GradientEnergy((2.0,)), Color())).nodes(ramp)
@@ -71,15 +48,6 @@ def test_gradient_is_at_the_edge_in_lightness_per_pixel() -> None:
     edge = ImageFeatures(PixelBlocks(100), (GradientEnergy((1.0,)),)).nodes(two_halves())
     nearest = np.abs(edge.positions[:, 0] - 30)
     assert edge.features[nearest < 5].min() > 5 * edge.features[nearest > 20].max()
-
-
-def test_context_is_smooth_color() -> None:
-    own, around = (
-        ImageFeatures(PixelBlocks(600), (group,)).nodes(two_halves()).features[:, 1]
-        for group in (Color(), ColorContext(0.2))
-    )
-    assert np.ptp(around) < np.ptp(own)
-    assert np.mean(around) == pytest.approx(np.mean(own), abs=2.0)
 
 
 def test_border_contrast_tells_the_middle_from_the_border() -> None:

@@ -15,15 +15,6 @@ B = [5, 5, 6, 6, 6, 7, 7, 7, 5]
 TABLE = [[2, 1, 0], [0, 2, 0], [1, 0, 3]]
 
 
-def test_counts_and_margins() -> None:
-    table = indices.contingency_table(A, B)
-    assert table.to_array().tolist() == TABLE
-    assert table.row_sizes.tolist() == [3, 2, 4]
-    assert table.column_sizes.tolist() == [3, 3, 3]
-    assert table.n_samples == 9
-    assert indices.contingency_table(*table.to_labels()).to_array().tolist() == TABLE
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -41,20 +32,6 @@ def test_labels_of_any_kind(a, b) -> None:
     table = indices.contingency_table(a, b)
     assert sorted(table.counts.tolist()) == [1, 1, 2, 2, 3]
     assert indices.compare(contingency=table) == pytest.approx(indices.compare(A, B), abs=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("labels", "count"),
-    [
-        ([1, "1"], 2),
-        ([2**63, 2**63 + 1, -1], 3),
-        ([2**60, 2**60 + 1, 0.5], 3),
-        ([True, False], 2),
-        ([1, 1.0, True], 1),  # equal in Python
-    ],
-)
-def test_different_labels_never_merge(labels, count: int) -> None:
-    assert indices.entropy(labels) == pytest.approx(np.log(count))
 
 
 @pytest.mark.parametrize(

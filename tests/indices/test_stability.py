@@ -51,15 +51,6 @@ def test_every_fit_has_its_own_seed(blobs: np.ndarray, monkeypatch: pytest.Monke
     assert len(set(seeds)) == 5
 
 
-def test_distances_are_on_the_points_both_have() -> None:
-    a, b = [0, 0, 1, None], [0, None, 1, 1]
-    assert indices.stability_pairwise([a, b, a]) == [0.0, 0.0, 0.0]
-    arrays = [np.array([0, 0, 1, -1]), np.array([0, -1, 1, 1])]
-    assert indices.stability_pairwise(arrays, absent=-1) == [0.0]
-    found = indices.stability_reference([0, 1, 1, 1], [a, b], indices.rand_score)
-    assert found == [pytest.approx(1 / 3), 1.0]
-
-
 def test_picture_shows_every_distance(blobs: np.ndarray) -> None:
     result = indices.stability(KMeans(5, n_init=1), blobs, n_bootstrap=10)
     axes = result.plot().axes[0]

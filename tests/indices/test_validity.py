@@ -1,6 +1,5 @@
 """Internal indices against scikit-learn, literal definitions and their edge cases."""
 
-import math
 import tracemalloc
 from itertools import combinations
 
@@ -60,21 +59,6 @@ def test_blocks_do_not_change_the_result() -> None:
     scores = indices.dunn_scores(X, labels)
     assert scores["single", "complete"] == D[~inside].min() / D[inside].max()
     assert scores["average", "complete"] == pytest.approx(D[~inside].mean() / D[inside].max())
-
-
-@pytest.mark.parametrize(
-    ("name", "labels", "value"),
-    [
-        ("calinski_harabasz_score", [0, 0, 0, 1, 1, 1], math.inf),
-        ("davies_bouldin_score", [0, 0, 0, 1, 1, 1], 0.0),
-        ("davies_bouldin_score", [0, 1, 1, 2, 2, 2], math.inf),
-        ("dunn_score", [0, 0, 0, 1, 1, 1], math.inf),
-        ("silhouette_score", [0, 0, 0, 1, 1, 1], 1.0),
-        ("silhouette_score", range(6), 0.0),
-    ],
-)
-def test_degenerate_clusters(name: str, labels, value: float) -> None:
-    assert getattr(indices, name)(np.repeat([[0.1], [0.7]], 3, axis=0), labels) == value
 
 
 def literal_dunn(X: np.ndarray, labels: np.ndarray) -> dict[tuple[str, str], float]:

@@ -35,7 +35,6 @@ from tests.training import XS, YS, learn
 
 MISSED = {"truth": [30, 70, 100], "ours": [30, 100]}
 FALLING = np.outer([3.0, 2.0, 0.0], np.arange(1.0, 9.0))[::-1]
-FREE = {"objective": [4.0, 3.0]}
 COLUMNS = ("objective", "lower_bound", "passes", "seconds", "scale")
 TIMED = dict(zip(COLUMNS, ([4.0, 2.0], [0.0, 1.9], [2.0, 4.0], [0.1, 0.2], 10.0)))
 SLOW = dict(zip(COLUMNS, ([4.0, 3.0, 2.0], [0.0, 1.0, 1.9], [2, 90, 400], [0.1, 5, 20], 10.0)))
@@ -160,17 +159,6 @@ def test_what_is_drawn(read: Callable[[], Any], expected: Any) -> None:
         assert_allclose(read(), expected, atol=1e-9 * np.abs(expected).max())
     else:
         assert read() == expected
-
-
-def test_long_signals_keep_their_extremes() -> None:
-    filled = (
-        segmentation({"truth": [50_000]}, np.arange(50_000) == 31_234)
-        .collections[-1]
-        .get_paths()[0]
-        .vertices
-    )
-    assert len(filled) < 5000
-    assert filled[np.argmin(filled[:, 1]), 0] == pytest.approx(31_234, abs=30)
 
 
 def test_clock_is_in_minutes_beyond_two() -> None:

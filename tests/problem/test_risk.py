@@ -7,7 +7,6 @@ import pytest
 
 from metriclearn import DiagonalMetric, FullMetric, Partition
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 from tests.solvers.complete_problem import FIXED_PENALTY, hinge_of
@@ -112,30 +111,3 @@ def test_zero_when_the_truth_wins_by_its_margin() -> None:
     cuts = risk(np.array([1.0, 50.0]))
     np.testing.assert_allclose(cuts.values, 0.0, atol=1e-10)
     np.testing.assert_allclose(cuts.slopes, 0.0, atol=1e-10)
-
-
-def test_groups_average_neighbors_and_keep_the_risk() -> None:
-    """Also where the threads divide a group among them."""
-    rng = np.random.default_rng(11)
-    Xs, truths = data(12, lengths=(10, 12, 9, 11, 13))
-    weights = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
-    w = draw(DiagonalMetric(), "learned", rng)
-    alone = hinge_of(Xs, truths, DiagonalMetric(), "learned", sample_weight=weights)(w)
-    np.testing.assert_allclose(alone.weights, weights / 20.0)
-    every = [[i] for i in range(5)]
-    groupings = ((1, [range(5)]), (2, [range(2), range(2, 5)]), (9, every))
-    for (n_groups, members), threads in product(groupings, (1, 3)):
-        options = {
-            "sample_weight": weights,
-            "n_groups": n_groups,
-            "executor": ThreadExecutor(threads),
-        }
-        risk = hinge_of(Xs, truths, DiagonalMetric(), "learned", **options)
-        grouped, chosen = risk(w), [len(members) - 1, 0]
-        np.testing.assert_array_equal(risk(w, np.array(chosen)).slopes, grouped.slopes[chosen])
-        assert grouped.mean == pytest.approx(alone.mean, rel=1e-12)
-        np.testing.assert_allclose(grouped.slope, alone.slope, atol=1e-12)
-        for g, group in enumerate(members):
-            expected = np.average(alone.values[list(group)], weights=weights[list(group)])
-            assert grouped.values[g] == pytest.approx(expected)
-            assert grouped.weights[g] == pytest.approx(weights[list(group)].sum() / 20.0)

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import pickle
 from pathlib import Path
 
@@ -102,20 +101,6 @@ def test_pickles_are_never_opened(tmp_path) -> None:
     assert not mark.exists()
 
 
-def test_damaged_and_foreign_files_are_refused(tmp_path, learner) -> None:
-    path = ml.save(learner, tmp_path / "model.npz")
-    content = path.read_bytes()
-    middle = len(content) // 2
-    flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
-    truncated = [content[:n] for n in np.linspace(0, len(content) - 1, 12).astype(int)]
-    np.savez(stream := io.BytesIO(), components=np.eye(3))
-    for damaged in (*truncated, flipped, b"a text\n", b"PK\x03\x04", stream.getvalue()):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"model\.npz.* model") as caught:
-            ml.load(path)
-        assert "\n" not in str(caught.value)
-
-
 def rewrite(path: Path, change, *, forged: bool = True) -> None:
     """Apply ``change`` to the JSON document and arrays of a file, and forge the digest."""
     with np.load(path, allow_pickle=False) as file:
@@ -172,16 +157,6 @@ def test_an_array_that_another_program_changed_is_refused(tmp_path, learner) -> 
             rewrite(path, change, forged=False)
             with pytest.raises(ValueError, match=r"as metriclearn\.save wrote it, .* changed"):
                 ml.load(path)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
-def test_files_are_readable_as_the_umask_says(tmp_path) -> None:
-    old = os.umask(0o022)
-    try:
-        path = ml.save(ml.ChangePointMetricLearner(), tmp_path / "model.npz")
-    finally:
-        os.umask(old)
-    assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_foreign_objects_are_not_saved(tmp_path, learner) -> None:

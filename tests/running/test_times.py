@@ -10,7 +10,7 @@ import pytest
 from metriclearn.running.time_forms import formatted
 from metriclearn.running.times import rate_of, read_times, timed_rows
 
-RATES = (1, 7, 25, 30, 50, 59.94, 60, 64, 80, 100, 128, 250, 1000)
+RATES = (1, 7, 30, 50, 59.94, 128, 1000)
 YEAR_FIRST = [f"26-03-11 00:0{i}Z" for i in range(9)]
 DAY_FIRST = [f"{day}.01.26 {9 + day % 3}:00" for day in range(14, 29)]
 START = datetime(2026, 3, 29, 0, 59, 58, 412_000)  # summer time begins two seconds later
@@ -148,15 +148,9 @@ def test_a_note_names_the_reading(values, column, step, note) -> None:
     [
         (np.array([10, 20, 30, 5], np.uint32), "row 4 has 5 after 30; sort the rows by time"),
         ([0, 1, 1], "rows 2 and 3 both have 1; drop one of them, or average these rows"),
-        (
-            [*range(8), "Total"],
-            "needs numbers in column 't', but row 9 has 'Total'; correct or drop",
-        ),
+        ([*range(8), "Total"], "needs numbers in column 't', but row 9 has 'Total'; correct or"),
         (["s", 0, 1], "needs numbers in column 't', but row 1 has 's'; correct or drop this row"),
-        (
-            ["a", "b"],
-            "needs numbers, time stamps, clock times or durations in column 't', but row 1",
-        ),
+        (["a", "b"], "needs numbers, time stamps, clock times or durations in column 't', but"),
         ([0, float("nan"), 2], "row 2 has none"),
         ([0, float("inf")], "in column 't', but row 2 has 'inf'; correct or drop"),
         (["2026-03-10 10:00", "", "2026-03-10 10:02"], "row 2 has none"),

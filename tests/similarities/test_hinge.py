@@ -1,6 +1,5 @@
 """The hinge of normalized cuts against dense references over samples; full and partial labels."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,27 +87,6 @@ def test_majorant_touches_and_stays_above(metric: Metric, truths: Truths) -> Non
         assert np.all(majorant(other).values >= hinge(other).values - 1e-12)
     chosen = majorant(w, np.array([2]))
     np.testing.assert_allclose(chosen.values, hinge(w).values[2:], atol=1e-13)
-
-
-@pytest.mark.parametrize("balance", [-1.0, 0.0, 1.0])
-@pytest.mark.parametrize("normalized", [False, True], ids=["", "normalized"])
-def test_a_ramp_lies_between_the_hinge_and_the_loss_of_prediction(normalized, balance) -> None:
-    """For α → 0 it tends to that loss, by a full decomposition over the samples."""
-    truths = [replace(problem.labels, balance=balance) for problem in PROBLEMS]
-    w = point(FullMetric())
-    for alpha, tolerance in ((0.3, np.inf), (1e-7, 1e-4)):
-        settings: Any = {"truths": truths, "loss_scale": alpha, "normalized": normalized}
-        ramp = hinge_of(PROBLEMS, FullMetric(), ramp=True, **settings)(w).values / alpha
-        hinge = hinge_of(PROBLEMS, FullMetric(), **settings)(w).values / alpha
-        assert np.all(ramp <= hinge + 1e-9)
-        for value, problem in zip(ramp, PROBLEMS):
-            W = dense_similarity(problem.X, FullMetric().matrix(w))
-            root = W.sum(axis=1) ** (-0.5 * normalized)
-            U = np.linalg.eigh(root[:, None] * W * root)[1][:, -problem.truth.n_clusters :]
-            sizes = np.bincount(problem.truth.labels)[problem.truth.labels]
-            root = (len(sizes) / sizes) ** (0.5 * balance)
-            loss = np.sum((root[:, None] * (U @ U.T - problem.truth.to_array())) ** 2)
-            assert loss - 1e-6 <= value <= loss + tolerance
 
 
 def test_all_labels_known_sample_by_sample_give_the_ordinary_hinge() -> None:

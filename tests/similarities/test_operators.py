@@ -119,16 +119,3 @@ def test_neighborhoods_keep_to_the_memory_budget() -> None:
         GaussianSimilarity(Neighborhood(20), memory=2.0**20).operator(nodes, np.eye(3))
     operator = GaussianSimilarity(Neighborhood(8.0), memory=2.0**25).operator(nodes, np.eye(3))
     assert peak_of(operator) < 2.0**25 + 2.0**20 + 2.0**16 * 100
-
-
-def test_fourier_error_falls_like_the_root_of_the_features() -> None:
-    problem, B = expanded(5), random_metric(5)
-
-    def matrix(similarity: Similarity) -> NDArray:
-        return similarity.operator(problem.nodes, components_of(B)).matvec(np.eye(12))
-
-    exact, errors = matrix(GaussianSimilarity()), []
-    for count in (100, 1600):
-        differences = [matrix(FourierSimilarity(count, seed)) - exact for seed in range(40)]
-        errors.append(np.sqrt(np.mean(np.square(differences))))
-    assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.2)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.oracles.spectral import TopEigenvectors
@@ -16,7 +15,6 @@ from metriclearn.similarities.operators import SimilarityForm
 from tests.estimators.test_normalized_cuts import SMALL, arrays, images, learner_of
 from tests.exhaustive import allows_clusters
 from tests.similarities.problems import expanded
-from tests.training import assert_never_rises, some_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -56,27 +54,6 @@ def test_spans_move_as_one_and_take_a_label() -> None:
     assert set(clusters[:6]) == {0}
     assert len(set(clusters[7:15])) == 1
     assert set(clusters) == {0, 1}
-
-
-def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
-    X, y = arrays(6)
-    test_X, test_y = arrays(seed=1)
-    known = some_of(y, 0.4)
-    plain = ml.NormalizedCutMetricLearner(verbose=False)
-    learner, full = clone(plain).fit(X, known), clone(plain).fit(X, y)
-    assert_never_rises(learner.alternation_)
-    shares = [np.diag(m.get_mahalanobis_matrix()) * m.scale_**2 for m in (learner, full)]
-    partial_share, full_share = (own / own.sum() for own in shares)
-    np.testing.assert_allclose(partial_share, full_share, atol=0.05)
-    assert learner.score(test_X, test_y) > full.score(test_X, test_y) - 0.15
-    wrong = [np.mean(done != labels) for done, labels in zip(learner.completions_, y)]
-    assert np.mean(wrong) < 0.12
-    for done, labels in zip(learner.completions_, known):
-        np.testing.assert_array_equal(done[labels >= 0], labels[labels >= 0])
-    rows = known[0] >= 0  # the score counts what is known
-    pair = [ml.Partition.from_labels(y[rows]) for y in (learner.predict(X[0]), known[0])]
-    expected = ml.problem.FrobeniusLoss().squared_norm(*pair)
-    assert learner.score(X[:1], known[:1]) == pytest.approx(-expected, abs=1e-12)
 
 
 def test_images_with_unlabeled_pixels() -> None:

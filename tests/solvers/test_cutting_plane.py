@@ -78,9 +78,7 @@ def test_regularizer_infinite_at_no_metric() -> None:
 
 
 def test_other_solvers_say_that_they_need_terms() -> None:
-    with pytest.raises(
-        ValueError, match=r"BundleDual needs a regularizer with terms.*CuttingPlane"
-    ):
+    with pytest.raises(ValueError, match=r"BundleDual needs a regularizer with"):
         ml.ChangePointMetricLearner(regularizer=Spread()).fit(XS, YS)
     with pytest.raises(ValueError, match="needs a regularizer such as"):
         ml.ChangePointMetricLearner(regularizer="l1", solver=ml.solvers.CuttingPlane()).fit(XS, YS)

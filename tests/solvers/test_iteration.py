@@ -61,7 +61,7 @@ def test_bounds_bracket_the_optimum_of_the_complete_problem(name, mode) -> None:
     if name == "bundle":
         cases += [(1e-2, 2, 0.0), (1e-3, 3, 1.0)]
     variants = (1, 3, 4) if "slack" in name else (1, 3)
-    for pair in range(len(EVERY)) if name in ("bundle", "n-slack") else variants:
+    for pair in range(len(EVERY)) if name == "bundle" else variants:
         for strength, seed, noise in cases:
             problem = complete(pair, strength, mode, seed, noise)
             solution = solver.minimize(problem.stated())
@@ -88,7 +88,7 @@ class Planes:
 def test_bounds_of_random_cuts_are_below_the_optimum_of_a_linear_program(solver) -> None:
     """Most cuts fall where the penalty rises, and the cut at the start, λ = 0, rises."""
     cone = MetricCone(ml.DiagonalMetric(), 3, learns_penalty=True)
-    for seed in range(25):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         slopes, offsets = rng.normal(size=(8, 4)), rng.normal(size=8)
         slopes[:, -1], offsets[0] = -np.abs(slopes[:, -1]), 2.0

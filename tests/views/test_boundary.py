@@ -27,29 +27,6 @@ def test_windows_by_their_definition(h, offset) -> None:
         np.testing.assert_allclose(rows[t], [mean, deviation], atol=1e-6)
 
 
-@pytest.mark.parametrize("h", [2, 7, 20])
-def test_a_spike_leaves_no_error_behind(h) -> None:
-    X = np.random.default_rng(h).normal(size=(90, 2))
-    feature = BoundaryFeatures((h,), ("mean", "deviation"), unit="data")
-    (calm,) = feature.transform([X])
-    X[30] += 1e9
-    (rows,) = feature.transform([X])
-    far = np.r_[0 : 31 - h, 31 + h : 91]  # positions whose windows are without the spike
-    np.testing.assert_allclose(rows[far], calm[far], rtol=1e-6)
-
-
-def test_rows_in_the_unit_of_the_data_depend_on_the_windows_alone() -> None:
-    X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 3.0]
-    feature = BoundaryFeatures((3, 5), ("mean", "deviation"), unit="data")
-    (rows,), (scaled,) = feature.transform([X]), feature.transform([X / X.std(axis=0)])
-    assert feature.reach == (5, 5)
-    np.testing.assert_allclose(feature.transform([X[10:30]])[0][5:15], rows[15:25], atol=1e-12)
-    np.testing.assert_allclose(
-        BoundaryFeatures((3, 5), ("mean", "deviation")).transform([X])[0], scaled, atol=1e-12
-    )
-    assert BoundaryFeatures().reach is None
-
-
 def test_largest_at_changes_of_level_and_of_spread() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))

@@ -109,11 +109,7 @@ def test_codes_can_be_held() -> None:
         (WALK.iloc[::-1], {}, "row 1 has 19.0 after 20.5; sort"),
         (WALK.iloc[[0, 1, 1, 2]], {}, "rows 1 and 2 both have 11.1; drop one of them"),
         (WALK.set_index(pd.Index([1, 2, np.nan, 4, 5])), {}, "row 2 has none"),
-        (
-            WALK.set_index(pd.Index(list("abcde"))),
-            {},
-            "time stamps, clock times or durations, but row 0",
-        ),
+        (WALK.set_index(pd.Index(list("abcde"))), {}, "time stamps, clock times or durations"),
         (
             WALK.set_index(pd.Index([f"01/02/2026 10:0{i}" for i in range(5)])),
             {},
@@ -132,11 +128,7 @@ def test_codes_can_be_held() -> None:
         (WALK, {"held": "label"}, "a list of columns"),
         (WALK[["label"]], {}, "a column of numbers"),
         (WALK, {"held": ["speed"]}, "take it out of held"),
-        (
-            WALK,
-            {"held": ["Code"]},
-            "held as names of columns, some of ['speed', 'label'], got 'Code'",
-        ),
+        (WALK, {"held": ["Code"]}, "held as names of columns, some of ['speed', 'label'], got"),
         (WALK.assign(z=np.nan), {}, "got no number; drop this column"),
         (WALK.assign(z=np.inf), {}, "got inf"),
         (WALK.iloc[:0], {}, "no rows"),

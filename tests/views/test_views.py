@@ -265,22 +265,6 @@ def test_whitening_is_that_of_relevant_components() -> None:
     np.testing.assert_allclose(matrix, components)
 
 
-def test_weights_and_partial_labels_choose_what_whitens() -> None:
-    X, partitions = DATA.sequences, LABELS.partitions
-    weighted = views.Labels(partitions, weights=np.array([2.0, 1.0, 1.0, 1.0, 1.0]))
-    twice = views.Labels([partitions[0], *partitions])
-    np.testing.assert_allclose(
-        views.Whiten().fit(X, weighted).matrix_, views.Whiten().fit([X[0], *X], twice).matrix_
-    )
-    partial = [np.where(np.arange(120) < 60, y, -1) for y in DATA.labels]
-    known = views.Labels([ml.PartialPartition(120, y) for y in partial])
-    within = views.Whiten(shrinkage=0.0).fit_transform(X, known)
-    residuals = np.vstack(
-        [Z[:60] - ml.Partition.from_runs(y[:60]).project(Z[:60]) for Z, y in zip(within, partial)]
-    )
-    np.testing.assert_allclose(residuals.T @ residuals / len(residuals), np.eye(4), atol=1e-8)
-
-
 def test_linear_chains_and_unions_have_the_product_of_matrices() -> None:
     X = DATA.sequences
     chain = views.Chain([views.Columns(1, 4), views.Whiten()]).fit(X, LABELS)
@@ -321,9 +305,7 @@ def test_names_are_equally_likely_where_a_classifier_gives_nan() -> None:
     """GaussianNB does so if a column is constant and no name has all values of a row."""
     X, labels = np.full((8, 1), 7.0), np.repeat(["a", "b"], 4)
     model = ml.estimators.Viterbi(views.Posteriors(GaussianNB(), 1), penalty=1.0)
-    with pytest.warns(
-        UserWarning, match=r"GaussianNB gives probabilities with NaN for 8 of 8 rows"
-    ):
+    with pytest.warns(UserWarning, match=r"GaussianNB gives probabilities with NaN for 8 of 8"):
         found = model.fit([X, X], [labels, labels]).predict(X)
     assert len(set(found)) == 1
     np.testing.assert_allclose(model.predict_proba(X), 0.5)
@@ -395,28 +377,6 @@ def test_answers_return_to_the_middle_of_gaps(kept, data) -> None:
     assert ml.Partition(ends=whole).at(kept) == ml.Partition(ends=ends)
     for (a, b), middle in zip(pairwise(kept), borders(kept)):
         assert 0 <= (b - middle) - (middle - a - 1) <= 1 or middle - a - 1 == (b - a - 1) // 2
-
-
-def test_labels_follow_the_rows_through_a_chain() -> None:
-    codes = [y % 3 for y in DATA.labels]
-    labels = views.Labels(LABELS.partitions, codes, np.arange(3), np.ones(5))
-    X = [x.copy() for x in DATA.sequences]
-    for x in X:
-        x[30:40, 1] = np.nan
-    kept = views.LeaveOut().fit(X).kept(X)
-    chain = views.Chain([views.LeaveOut(), views.Posteriors(LogisticRegression(), 0, 3)])
-    rows = chain.fit_transform(X, labels)
-    known = [x[k] for x, k in zip(X, kept)]
-    direct = views.Posteriors(LogisticRegression(), 0, 3).fit_transform(known, labels.at(kept))
-    for one, other, numbers, theirs in zip(rows, direct, chain.kept(X), kept):
-        np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(numbers, theirs)
-    some = labels.subset([3, 1])
-    assert some.partitions == [LABELS.partitions[3], LABELS.partitions[1]]
-    assert some.codes == [codes[3], codes[1]]
-    np.testing.assert_array_equal(some.weights, [1.0, 1.0])
-    clusters = ml.Partition.from_labels([0, 1, 0, 1, 2]).at(np.array([0, 2, 3]))
-    assert clusters.labels.tolist() == [0, 0, 1]
 
 
 def test_a_forest_of_several_jobs_gives_the_bits_of_one() -> None:

@@ -97,23 +97,6 @@ def test_times_of_new_tables_are_their_own(model, tmp_path, monkeypatch, capsys)
             assert [label for *_, label in found] == list(NAMES)
 
 
-def test_rows_of_a_table(model, tmp_path, monkeypatch, capsys) -> None:
-    """Lines of CSV, with names of columns or without, give the segments of all rows at once."""
-    X = machines(1, 7).sequences[0]
-    segments = expected(model, X)
-    assert [label for *_, label in segments] == list(NAMES)
-    found = list(live_segments(model, np.array_split(X, 31)))
-    assert found == segments
-    path = metriclearn.save(model, tmp_path / "machines.model")
-    plain = "\n".join(",".join(map(repr, row)) for row in X.tolist())
-    shuffled = "\n".join(f"7,{c!r},{a!r},{b!r}" for a, b, c in X.tolist())
-    for text in (plain, f"more,noise,power,water\n{shuffled}\n"):
-        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-        assert main(["segment", "-", "--model", str(path)]) == 0
-        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert [tuple(line.values()) for line in lines] == segments
-
-
 @pytest.mark.parametrize("kind", ["growing file", "sound"])
 def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
     """As tail -f or arecord write: the first segment comes before the end of the input."""
@@ -177,11 +160,7 @@ def test_pipes_tell_segments_while_the_input_goes_on(kind, tmp_path) -> None:
         ("power,noise\n1,2\n", [], "needs the column 'water'"),
         ("1,2,3\n1,x,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
         ("1,2,3\n1,1_0,3\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),
-        (
-            "0.1,1,2,3\n",
-            [],
-            "needs 3 columns, or names of columns in its first line, got 4 numbers",
-        ),
+        ("0.1,1,2,3\n", [], "needs 3 columns, or names of columns in its first line, got 4"),
         ("1\n", [], "needs 3 columns, or names of columns in its first line, got 1 number"),
         ("1_0,2,3\n1,2,3\n", [], "needs the column 'power', got ['1_0', '2', '3']"),
         ("1,2,3\n1,2,3,4\n", [], "needs 3 numbers in line 2, and at most 3 cells, got"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from metriclearn.estimators.selection.families import default_members
 from tests.apps.label_page.browsing import RATE
 from tests.apps.serving import needs_label
 from tests.processes import PROCESSES, run_console
@@ -35,6 +36,17 @@ def servers() -> Iterator[Callable[..., tuple[Any, str]]]:
 
 serve = pytest.fixture(servers, name="serve")
 serve_all = pytest.fixture(servers, scope="module", name="serve_all")
+
+
+@pytest.fixture
+def two_families(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all families, a metric and a classifier, which has no boundary between equal labels."""
+
+    def some(*given: Any, **options: Any) -> dict[str, Any]:
+        members = default_members(*given, **options)
+        return {name: members[name] for name in ("scaled, diagonal", "logistic, scaled, Viterbi")}
+
+    monkeypatch.setattr("metriclearn.estimators.segmenter.default_members", some)
 
 
 @pytest.fixture

@@ -67,8 +67,9 @@ def annotations(last: int) -> list[dict[str, Any]]:
     return entries
 
 
-@pytest.mark.parametrize("options", [["--quick"], []], ids=["quick", "default"])
+@pytest.mark.parametrize("options", [["--quick"], []], ids=["quick", "two families"])
 @pytest.mark.filterwarnings("ignore:Segments that touch one with the same label are kept apart")
+@pytest.mark.usefixtures("two_families")
 def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: list[str]) -> None:
     folder, names = tmp_path / "recordings", NAMES if options else NAMES[:3]
     project = begun(folder, names)

@@ -58,21 +58,6 @@ def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) ->
     np.testing.assert_allclose(margins.losses[free], exact.losses[free], rtol=1e-6, atol=1e-8)
 
 
-def test_rows_of_annotations() -> None:
-    given = [
-        {"start": 0.0, "end": 2.0, "kind": "segment", "label": "a"},
-        {"start": 3.0, "end": 5.0, "kind": "segment", "label": "b"},
-        {"start": 5.0, "end": 5.0, "kind": "change"},
-        {"start": 6.0, "end": 8.0, "kind": "one change"},
-    ]
-    known = partial_labels(read_annotations(given, 9.0), 90, 10.0)
-    assert known.allows(ml.Partition(ends=[25, 50, 70, 90]))
-    assert not known.allows(ml.Partition(ends=[50, 70, 90]))  # none between a and b
-    assert not known.allows(ml.Partition(ends=[25, 70, 90]))  # none at 5 s
-    assert not known.allows(ml.Partition(ends=[25, 40, 50, 70, 90]))  # one in b
-    assert not known.allows(ml.Partition(ends=[25, 50, 65, 75, 90]))  # two from 6 to 8 s
-
-
 @pytest.mark.parametrize("time", [0.375, 0.625, 1.125, 4.853])
 def test_the_page_and_tables_have_the_same_rows(time: float) -> None:
     given = [
@@ -154,22 +139,6 @@ def test_boundaries_agree_with_labels_if_names_move_them(is_joint: bool) -> None
     ends = group.segment(given)[1].change_points
     assert {round(one.start * RATE) for one in marks} <= set(ends.tolist())
     assert given.partial[1].allows(ml.Partition(ends=ends))
-
-
-def test_without_two_labels_there_are_no_names() -> None:
-    one, annotations = _kinds(0, 6)
-    plain = [
-        Annotation(given.start, given.end, "no change") if given.kind == "segment" else given
-        for given in annotations
-    ]
-    group, given = _learned({"r0": sorted(plain)}, [one])
-    assert group.model is not None
-    assert group.model.named(one.features, np.array([len(one.features)])) == ([], [])
-    # a label that covers no row names nothing, and keeps no other label from doing so
-    short = Annotation(0.0, 0.05, "segment", "blip")
-    later = [annotations[0]._replace(start=0.05), *annotations[1:]]
-    _, given = _learned({"r0": sorted([short, *later])}, [one])
-    assert given.names == sorted(NAMES)
 
 
 def test_the_check_counts_boundaries_and_has_an_interval() -> None:
@@ -326,16 +295,6 @@ def test_windows_of_other_sizes_leave_the_use_of_names_and_an_error_leaves_all()
             group.learn(given)
 
 
-def test_changes_on_top_of_a_large_level_are_learned() -> None:
-    one, annotations = _kinds(0, 9)
-    found = []
-    for offset in (0.0, 1e9):
-        group, given = _learned({"r0": annotations}, [replace(one, features=one.features + offset)])
-        assert group.is_shown
-        found.append(group.segment(given)[0].change_points)
-    np.testing.assert_array_equal(*found)
-
-
 def test_a_check_is_of_its_own_labels_though_newer_ones_are_learned_meanwhile() -> None:
     pairs = [_kinds(seed, 12) for seed in range(2)]
     recordings = [one for one, _ in pairs]
@@ -368,16 +327,3 @@ def test_a_check_goes_on_though_all_labels_are_removed_before_its_first_stretch(
     group.learn(group.given({}))  # as during the check of another group
     group.validate(given)
     assert (group.model, group.judgment.missing) == (None, missing)
-
-
-def test_a_check_that_is_abandoned_changes_nothing() -> None:
-    one, annotations = _kinds(0, 9)
-    group, given = _learned({"r0": annotations}, [one])
-    model, judgment = group.model, group.judgment
-
-    def pause() -> None:
-        raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        group.validate(given, pause)
-    assert (group.model, group.judgment) == (model, judgment)

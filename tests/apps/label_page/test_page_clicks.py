@@ -1,4 +1,4 @@
-"""Clicks, zoom and rows of the label page to the pixel, on screens of 1280 and 360 pixels."""
+"""Clicks, zoom and rows of the label page to the pixel, on a large or a small screen."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ _DRAWN = """
 document.querySelector("#timeline").dispatchEvent(new WheelEvent("wheel", {deltaY: 0}));
 return rows.You;
 """
-SCREENS = [(1280, "light"), (360, "dark")]
+LARGE, SMALL = (1280, "light"), (360, "dark")
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def folder(tmp_path: Path, request: Any) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=SCREENS, ids=[f"{scheme}-{width}" for width, scheme in SCREENS])
+@pytest.fixture
 def page(browser: Any, folder: Path, serve: Any, request: Any) -> Iterator[Page]:
     _, address = serve(folder)
-    with opened(browser, address, folder, *request.param) as page:
+    with opened(browser, address, folder, *getattr(request, "param", LARGE)) as page:
         yield page
 
 
@@ -58,6 +58,7 @@ def flags(page: Page) -> str:
     return page.all("#timeline")[0].get_attribute("data-snaps") or ""
 
 
+@pytest.mark.parametrize("page", [LARGE, SMALL], indirect=True, ids=str)
 def test_a_click_is_where_it_was_made(page: Page) -> None:
     page.open("second")
     theirs = page.pixel(CHANGES[1])
@@ -115,6 +116,7 @@ def test_a_boundary_of_the_model_is_confirmed_by_an_action_of_its_own(page: Page
     assert "selected: label it" in page.text("#hint")
 
 
+@pytest.mark.parametrize("page", [SMALL], indirect=True, ids=str)
 def test_zoom_is_about_the_pointer_or_the_cursor(page: Page) -> None:
     wide = page.box("#timeline .u-over")["width"]
     for share in (0.1, 0.5, 0.83):
@@ -141,7 +143,7 @@ def test_zoom_is_about_the_pointer_or_the_cursor(page: Page) -> None:
     assert abs(page.pixel(7.5) - x) <= 1
 
 
-@pytest.mark.parametrize("folder", [False], indirect=True, ids=["unlabeled"])
+@pytest.mark.parametrize(("folder", "page"), [(False, SMALL)], indirect=True, ids=["unlabeled"])
 def test_no_boundary_of_the_model_until_it_is_better_than_none(page: Page) -> None:
     """And neither a boundary, nor a label, nor the first segments of the model move a row."""
     page.browser.execute_script(_ROWS)

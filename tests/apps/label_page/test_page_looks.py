@@ -1,6 +1,5 @@
 """Colors of the label page for all eyes, light and dark."""
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve_all: Any) -> tuple[st
     return serve_all(folder)[1], folder
 
 
-@pytest.fixture(scope="module", params=itertools.product((1280, 360), ("light", "dark")), ids=str)
+@pytest.fixture(scope="module", params=[(360, "light"), (1280, "dark")], ids=str)
 def page(browser: Any, served: tuple[str, Path], request: Any) -> Iterator[Page]:
     """Tests look at it, and change nothing."""
     with opened(browser, *served, *request.param) as page:

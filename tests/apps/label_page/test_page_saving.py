@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -145,30 +144,6 @@ def test_the_person_decides_what_was_changed_twice(page: Any, button: str) -> No
     page.click(28.0)  # later changes are saved, too
     page.saved()
     assert page.changes("first") == pytest.approx([*kept, 28.0], abs=0.1)
-
-
-def test_what_another_server_saves_is_seen_within_two_seconds(page: Any, serve: Any) -> None:
-    page.saved()
-    _, address = serve(page.folder, "--port", str(_free_port()))
-    windows = [page.browser.current_window_handle]
-    page.browser.switch_to.new_window("window")
-    windows.append(page.browser.current_window_handle)
-    pages = [page, Page(page.browser, address, page.folder)]
-    pages[1].saved()
-    pages[1].click(12.0)
-    for here, (second, labeled) in ((1, (5.0, "0:12 of 0:30")), (0, (20.0, "0:30 of 0:30"))):
-        page.browser.switch_to.window(windows[here])
-        pages[here].move(pages[here].pixel(second), "You", click=True)
-        pages[here].press("n")
-        pages[here].saved()
-        begun = time.monotonic()
-        page.browser.switch_to.window(windows[1 - here])
-        pages[1 - here].until(lambda text=labeled: text in page.text("#recordings small"), 10)
-        assert time.monotonic() < begun + 2.0
-    assert [one["kind"] for one in page.file()["recordings"]["first"]].count("no change") == 2
-    page.browser.switch_to.window(windows[1])
-    page.browser.close()
-    page.browser.switch_to.window(windows[0])
 
 
 _GAPS = [

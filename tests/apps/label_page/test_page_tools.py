@@ -1,6 +1,7 @@
 """Tools of the label page in a browser: sound, screen readers, tiers, names, models."""
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from scipy.io import wavfile
 
 import metriclearn
 from tests.apps.label_page.browsing import SECONDS, Page, segments, write_labels, write_table
+from tests.apps.label_page.test_server import TOKEN, running
 
 CHANGES = [4.0, 8.0, 12.0, 16.0, 20.0, 26.0]
 
@@ -176,18 +178,27 @@ def test_tiers_are_separate_and_seen_together(page: Page) -> None:
     assert [one["level"] for one in page.browser.get_log("browser")] == []
 
 
-def test_a_model_is_learned_and_then_downloaded(browser, folder, serve, tmp_path) -> None:
+@pytest.fixture
+def learning(browser, folder, two_families, monkeypatch) -> Iterator[Page]:
+    """The page of two labeled tables and a sound, which tells often how far a model is."""
+    monkeypatch.setattr("metriclearn.apps.label_page.page._LOOK", 0.05)
+    write_table(folder / "other.csv", CHANGES[2:], "x,y")
+    write_labels(folder, table=segments(CHANGES), other=segments(CHANGES[2:]))
+    for server in running(folder):
+        server.page.loop.thread.start()
+        yield Page(browser, f"http://127.0.0.1:{server.port}/{TOKEN}/", folder)
+        browser.get("about:blank")
+
+
+def test_a_model_is_learned_and_then_downloaded(learning: Page, browser, tmp_path) -> None:
     """The dialog tells how far it is, also if opened again; a failure is a sentence there."""
+    page, saved = learning, tmp_path / "saved"
 
     def ask_for_model() -> None:
         page.all("#files")[0].click()
         (link,) = [one for one in page.all("#transfer a") if "metriclearn segment" in one.text]
         link.click()
 
-    write_table(folder / "other.csv", CHANGES[2:], "x,y")
-    write_labels(folder, table=segments(CHANGES), other=segments(CHANGES[2:]))
-    _, address = serve(folder)
-    page, saved = Page(browser, address, folder), tmp_path / "saved"
     allowed = {"behavior": "allow", "downloadPath": str(saved)}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
     page.saved()

@@ -187,30 +187,17 @@ def test_addresses_that_lead_to_the_page(server: Server, first: str) -> None:
     assert server.ask("GET", f"/{TOKEN}/")[0] == 200
 
 
-def test_windows_that_wait_do_not_delay_others(server: Server) -> None:
-    def wait() -> socket.socket:
-        waiting = socket.create_connection(("127.0.0.1", server.port))
-        host = f"Host: 127.0.0.1:{server.port}"
-        waiting.sendall(f"GET /{TOKEN}/api/learned/0 HTTP/1.1\r\n{host}\r\n\r\n".encode())
-        return waiting
-
-    waiting = [wait() for _ in range(80)]
-    begun = time.monotonic()
-    assert server.change(0, one=SEGMENTS)[0] == 200
-    assert time.monotonic() - begun < 5.0  # a window waits for ten seconds
-    for one in waiting:
-        one.close()
-
-
-def test_connections_that_send_nothing_do_not_delay_others(server: Server) -> None:
-    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
-    for one in silent[:150]:
-        one.sendall(f"GET /{TOKEN}/api/project HTTP/1.1\r\nHost: ".encode())  # and no more
+def test_windows_that_wait_and_silent_connections_do_not_delay_others(server: Server) -> None:
+    """A window waits for ten seconds; other connections send nothing, or half of a request."""
+    request = f"GET /{TOKEN}/api/learned/0 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n"
+    waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(380)]
+    for i, one in enumerate(waiting[:230]):
+        one.sendall(request[: None if i < 80 else 40].encode())
     begun = time.monotonic()
     assert server.ask("GET", f"/{TOKEN}/api/project")[0] == 200
     assert server.change(0, one=SEGMENTS)[0] == 200
     assert time.monotonic() - begun < 5.0
-    for one in silent:
+    for one in waiting:
         one.close()
 
 

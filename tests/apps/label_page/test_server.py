@@ -165,10 +165,7 @@ PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
         ('{"format": 2}', "has format 2, this metriclearn reads 1"),
         (PROJECT.replace("0", "1e999") % "", "damaged"),
         (PROJECT.replace("{}", "[]") % "", "damaged"),
-        (
-            PROJECT.replace("{}", '{"renamed": []}') % "",
-            r"\['renamed'\], which are not in the folder",
-        ),
+        (PROJECT.replace("{}", '{"renamed": []}') % "", r"\['renamed'\], which are not in the"),
         (
             PROJECT.replace("{}", '{"one": [{"start": 0, "end": 10, "kind": "no change"}]}') % "",
             r"metriclearn\.json', recording 'one': An annotation needs .* of 9 s",
@@ -182,27 +179,6 @@ def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sen
         _states(server.folder)
     assert server.change(0, one=SEGMENTS)[0] == 422
     assert file.read_text() == content
-
-
-def test_small_changes_of_large_values_are_seen(tmp_path: Path) -> None:
-    X = np.column_stack([1e9 + np.arange(90) / 89, np.full(90, 5e17)])
-    np.savetxt(tmp_path / "one.csv", X, delimiter=",", header="a,b", comments="", fmt="%.9f")
-    page = open_page(tmp_path, rate=10.0)
-    tile = page.recordings["one"].tile(0, 0, [0, 1])[:, :, 0]
-    low, high = np.quantile(X[:, 0], [0.001, 0.999])
-    expected = (X[:, 0] - low + 0.05 * (high - low)) / (1.1 * (high - low))
-    np.testing.assert_allclose(tile[:, 0], expected, atol=1e-5)
-    np.testing.assert_allclose(tile[:, 1], 0.5)
-
-
-def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
-    assert server.change(0, one=SEGMENTS)[0] == 200
-    file = server.folder / "metriclearn.json"
-    file.write_text(file.read_text().replace("5.5", "6.5"))
-    status, content = server.change(1, one=[])
-    assert status == 409
-    assert content["annotations"]["one"][-1]["end"] == 6.5
-    assert server.change(1, one=[])[0] == 200
 
 
 def test_what_another_server_saves_is_shown(server: Server) -> None:
@@ -236,9 +212,7 @@ def test_a_table_of_other_recordings_is_refused_by_their_names(server: Server) -
     content = json.loads(server.ask("POST", f"/{TOKEN}/import/csv/one", table)[1])
     assert content["late"] == ["one"]
     (server.folder / "segments.csv").write_bytes(table)
-    with pytest.warns(
-        UserWarning, match="reach beyond the end of 'one' are cut there, or left out"
-    ):
+    with pytest.warns(UserWarning, match="reach beyond the end of 'one' are cut there, or left"):
         _states(server.folder)
 
 
@@ -314,7 +288,7 @@ def test_learning_goes_on_if_nothing_could_be_compiled_before(server, monkeypatc
     assert len(server.page.loop.learned["suggestions"]) > 0
 
 
-def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
+def test_what_was_changed_elsewhere_is_kept_and_learned_from(server: Server) -> None:
     server.page.loop.thread.start()
     assert server.change(0, one=SEGMENTS)[0] == 200
 
@@ -329,8 +303,10 @@ def test_what_was_changed_elsewhere_is_learned_from(server: Server) -> None:
     assert is_learned(1)
     file = server.folder / "metriclearn.json"
     file.write_text(file.read_text().replace("5.5", "6.5").replace('revision": 1', 'revision": 9'))
-    assert server.change(1, one=SEGMENTS)[0] == 409
+    status, content = server.change(1, one=SEGMENTS)
+    assert (status, content["annotations"]["one"][-1]["end"]) == (409, 6.5)
     assert is_learned(9)
+    assert server.change(9, one=[])[0] == 200
 
 
 def test_a_click_is_learned_from_while_a_check_goes_on(tmp_path: Path) -> None:
@@ -370,8 +346,10 @@ def test_a_short_recording_does_not_shorten_the_stretches_of_others(tmp_path: Pa
     assert lengths == {"one": 2.2, "short": 0.2}
 
 
-def test_a_model_of_the_labels_at_the_time_of_the_request(server: Server, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("two_families")
+def test_a_model_of_the_labels_at_the_time_of_the_request(server, tmp_path, monkeypatch) -> None:
     """While it is learned, the page answers; a failure is one sentence, and learned from again."""
+    monkeypatch.setattr("metriclearn.apps.label_page.page._LOOK", 0.05)
 
     def labeled(*names: str) -> list[dict[str, Any]]:
         ends = (*(0.0, 3.0, 5.5)[: len(names)], 9.0)
@@ -384,7 +362,7 @@ def test_a_model_of_the_labels_at_the_time_of_the_request(server: Server, tmp_pa
     assert server.ask("GET", path)[0] == 422  # nothing is known
     assert server.change(0, one=known, two=known)[0] == 200
     status, content = server.ask("GET", path)
-    assert (status, json.loads(content)["revision"]) == (202, 1)  # it takes several seconds
+    assert (status, json.loads(content)["revision"]) == (202, 1)
     assert server.change(1, one=known[:1], two=[])[0] == 200
     assert server.ask("GET", f"/{TOKEN}/api/project")[0] == 200
     while status == 202:

@@ -46,19 +46,6 @@ def test_what_is_learned_has_a_persons_times(learned: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("what", ["", "?what=known"])
-def test_every_export_has_a_persons_times(learned: Any, kind: str, what: str) -> None:
-    status, content = learned.ask("GET", f"/{TOKEN}/export/{kind}/one{what}")
-    assert status == 200
-    _, content = learned.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-    again = json.loads(content)["annotations"]["one"]
-    assert [one for one in again if one["start"] < 5.4] == EXACT[:3]
-    assert 5.467 in {one["start"] for one in again}
-    named = [one for one in again if one["kind"] == "segment"]
-    assert all(a["label"] != b["label"] for a, b in pairwise(named))  # neighbors are joined
-
-
-@pytest.mark.parametrize("kind", FORMATS)
 def test_all_recordings_are_exported_at_once(learned: Any, kind: str, tmp_path: Path) -> None:
     status, content = learned.ask("GET", f"/{TOKEN}/export/{kind}")
     assert status == 200
