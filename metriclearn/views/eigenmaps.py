@@ -38,7 +38,7 @@ class Eigenmaps(PlainView):
     and not in another, rows differ between these parts, whatever the patterns are. At both ends,
     rows are those of the first and of the last stretch. If there are more than 2,048 stretches,
     stretches at equal distances are taken, and rows between them are interpolated. In a short
-    recording, stretches have a quarter of its rows, and columns of zeros stand for eigenvectors that
+    recording, stretches have a quarter of its rows, and columns of zeros stand for vectors that
     do not exist. A recording that is constant, or has at most four rows, has rows of zeros. O(T).
 
     Parameters
@@ -91,9 +91,9 @@ class Eigenmaps(PlainView):
         return None
 
     @property
-    def state(self) -> tuple[Any, ...]:
-        """What the rows of a recording depend on; views in one state may share them."""
-        return type(self), self.window_, self.n_components, self.n_neighbors
+    def rows_key(self) -> tuple[Any, ...]:
+        """What the rows of a recording depend on."""
+        return type(self), *(self.get_params(deep=False) | {"window": self.window_}).values()
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Learn from the labels, without ``window``, how long stretches are."""

@@ -149,11 +149,11 @@ def test_eigenmaps_of_short_recordings_have_as_many_vectors_as_there_are(T, wind
     assert np.ptp(rows, axis=0).astype(bool).tolist() == [j < stretches - 1 for j in range(8)]
 
 
-def test_views_in_one_state_share_the_rows_of_a_recording() -> None:
+def test_views_with_equal_keys_share_the_rows_of_a_recording() -> None:
     seen = []
 
     class Counted(views.OwnScale):
-        state = "counted"
+        rows_key = "counted"
 
         def rows(self, X):
             seen.append(len(X))
@@ -168,6 +168,33 @@ def test_views_in_one_state_share_the_rows_of_a_recording() -> None:
         assert seen == ([30, 40] if window == 3 else [])
         for a, b in zip(alone, shared):
             np.testing.assert_array_equal(a, b)
+
+
+def test_views_share_rows_only_if_all_their_parameters_are_equal() -> None:
+    class Shifted(views.Eigenmaps):
+        def __init__(self, state="same", shift=0.0):
+            super().__init__(5, 2)
+            self.state, self.shift = state, shift
+
+        def rows(self, X):
+            return super().rows(X) + self.shift
+
+    class Plain(views.PlainView):
+        def __init__(self, state="same", shift=0.0):
+            self.state, self.shift = state, shift
+
+        def rows(self, X):
+            return X + self.shift
+
+    X = [np.random.default_rng(0).normal(size=(30, 2))]
+    for view in Shifted, Plain:
+        known = {}
+        first, second = (
+            views.Chain([view(shift=shift), views.Columns(0, 1)]).fit(X, known=known)
+            for shift in (0.0, 1.0)
+        )
+        moved = second.transform(X, known)[0] - first.transform(X, known)[0]
+        np.testing.assert_allclose(moved, 1.0)
 
 
 @pytest.mark.parametrize("T", [1, 2, 5, 40])

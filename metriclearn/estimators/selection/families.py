@@ -43,9 +43,8 @@ _SOLVER = BundleDual(tolerance=1e-2)
 _DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
 _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
 _FEW = 40  # with more columns, windows are for classifiers only
-SIGNALS = (
-    3  # columns, at most, that also have views for signals: details, convolutions and eigenmaps
-)
+# Recordings of at most so many columns have members for signals: details, convolutions, eigenmaps.
+SIGNALS = 3
 
 
 @needs
