@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import metriclearn as ml
 from metriclearn.datasets import make_change_points
@@ -200,6 +201,13 @@ def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> No
         ends[:-1] for one in found.cross_fit_.given.truths for _, ends in one.pieces.stretches
     ]
     assert np.concatenate(boundaries).tolist() == [40, 41, *range(42, 180, 20)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_labels_of_a_single_recording_are_names_although_parts_may_share_none() -> None:
+    frames = Viterbi(ml.views.Posteriors(LogisticRegression(), 0), penalty=2.0)
+    found = ml.Segmenter(frames, n_folds=5, verbose=False).fit(*lone_recording())
+    assert found.classes_.tolist() == ["a", "b", "c"]
 
 
 def test_no_penalty_learned_from_every_fourth_row_is_chosen() -> None:

@@ -1,6 +1,7 @@
 """Penalties that depend on the sequence and on the boundary: one convex problem, certified."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -99,6 +100,17 @@ def test_weights_are_not_negative_where_that_is_said() -> None:
     assert fitted.feature_penalty_.coef_[0] == 0.0
     assert fitted.feature_penalty_.n_columns == 3
     assert fitted.solution_.converged
+
+
+def test_segments_of_single_samples_are_told() -> None:
+    fitted, noisy = learner().fit(XS, YS), TEST[0][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(XS)
+        fitted.predict(noisy, n_segments=60)
+    fitted.score_ = fitted.score_.at(1e-3 * fitted.penalty_)
+    with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 2 data sets"):
+        assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
 
 
 def test_margins_use_penalties() -> None:

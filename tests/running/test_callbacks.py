@@ -22,6 +22,15 @@ class StopAt:
         pass
 
 
+def test_stopping_by_a_callback_is_no_convergence_warning_and_it_is_not_saved(
+    recwarn, tmp_path
+) -> None:
+    learner = learn(callbacks=[StopAt(2)])
+    assert (learner.solution_.reason, len(learner.solution_.trace)) == ("callback", 2)
+    assert not [w for w in recwarn if "stopped" in str(w.message)]
+    assert tuple(ml.load(learner.save(tmp_path / "model.npz")).callbacks) == ()
+
+
 def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() -> None:
     found = []
 

@@ -302,7 +302,9 @@ def test_what_was_changed_elsewhere_is_kept_and_learned_from(server: Server) -> 
 
     assert is_learned(1)
     file = server.folder / "metriclearn.json"
-    file.write_text(file.read_text().replace("5.5", "6.5").replace('revision": 1', 'revision": 9'))
+    file.write_text(file.read_text().replace("5.5", "6.0"))  # by hand
+    assert server.change(1, one=SEGMENTS)[0] == 409
+    file.write_text(file.read_text().replace("6.0", "6.5").replace('revision": 1', 'revision": 9'))
     status, content = server.change(1, one=SEGMENTS)
     assert (status, content["annotations"]["one"][-1]["end"]) == (409, 6.5)
     assert is_learned(9)
