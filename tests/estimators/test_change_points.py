@@ -44,6 +44,19 @@ def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     assert learned.score(new.sequences, new.labels) > 0.7 * paper.score(new.sequences, new.labels)
 
 
+def test_a_result_that_plain_answers_beat_is_told() -> None:
+    """Few informative features, where the hinge asks for more than the noise allows."""
+    rng, X, y = np.random.default_rng(12), [], []
+    for _ in range(10):
+        changes = np.sort(rng.choice(np.arange(5, 295), 7, replace=False))
+        y.append(np.searchsorted(changes, np.arange(300), side="right"))
+        mixing, means = rng.normal(size=(6, 6)), rng.normal(size=(8, 6))
+        X.append(means[y[-1]] + rng.normal(size=(300, 6)) @ mixing)
+    with pytest.warns(UserWarning, match=r"has a mean training loss of 0\.\d+, where one segment"):
+        learner = ml.ChangePointMetricLearner(verbose=False).fit(X, y)
+    assert learner.training_losses_["learned"] == pytest.approx(-learner.score(X, y))
+
+
 def test_progress_bar_on_demand_only_and_a_log_line(capsys, caplog) -> None:
     caplog.set_level(logging.INFO, logger="metriclearn")
     ml.ChangePointMetricLearner(verbose=True).fit(XS, YS)

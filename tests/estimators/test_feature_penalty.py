@@ -113,6 +113,21 @@ def test_segments_of_single_samples_are_told() -> None:
         assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
 
 
+def test_penalties_go_no_further_than_they_were_learned() -> None:
+    """The quieter the cheaper, but a constant sequence costs as much as the quietest one."""
+    penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(("log_noise",)),))
+    fitted = learner(penalty=penalty, regularizer=ml.SquaredFrobenius(1e-3)).fit(XS, YS)
+    assert fitted.feature_penalty_.coef_[0] > 0.0
+    quietest = min(fitted.feature_penalty_.penalties(X)[0] for X in XS)
+    for size in (0.0, 1e-9, 1e-3):
+        quiet = size * XS[0] + 2.0
+        assert fitted.feature_penalty_.penalties(quiet)[0] == pytest.approx(quietest)
+        assert fitted.predict_change_points(quiet).tolist() == [60]
+    assert fitted.feature_penalty_.penalties(100.0 * XS[0])[0] == max(
+        fitted.feature_penalty_.penalties(X)[0] for X in XS
+    )
+
+
 def test_margins_use_penalties() -> None:
     penalty = ml.FeaturePenalty((ml.views.SequenceFeatures(), ml.views.BoundaryFeatures((3,))))
     fitted = learner(penalty=penalty, solver=ml.BundleDual()).fit(XS, YS)
