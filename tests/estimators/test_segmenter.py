@@ -735,6 +735,21 @@ def test_default_members_that_fail_are_told_with_their_reason(tmp_path) -> None:
     assert not {share.family for share in loaded.shares_} & set(loaded.missing_)
 
 
+def test_neighbors_of_one_label_are_joined() -> None:
+    """The learner separates three levels, which have two labels."""
+    X = (
+        np.repeat([0.0, 4.0, 5.0, 0.0, 5.0, 4.0], 10)[:, None]
+        + 0.1 * np.sin(np.arange(60.0))[:, None]
+    )
+    y = np.repeat(["low", "high", "low", "high"], [10, 20, 10, 20])
+    data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
+    segmenter = ml.Segmenter(ml.ChangePointMetricLearner()).fit(data)
+    scores = [score.at(1e-3) for score in segmenter.agreement_.scores]
+    segmenter.agreement_ = replace(segmenter.agreement_, scores=scores)
+    assert len(segmenter.predict_change_points(X)) == 6
+    assert [label for *_, label in segmenter.segments(X)] == ["low", "high"] * 2
+
+
 def test_the_summary_tells_on_how_many_groups_it_rests() -> None:
     X, y = named_recordings(6, 0)
     n = sum(1 + np.count_nonzero(one[1:] != one[:-1]) for one in y)
