@@ -36,7 +36,7 @@ from metriclearn.views.windows import Windows, typical_length
 # windows in the scale of all recordings had .3 %. Details were tried on halves of twelve sets: the
 # loss on recordings left out was 7 % lower on average with one to three columns, and the same with
 # more. Convolutions lowered it by another 9 % on halves of five sets with so few columns, and
-# eigenmaps by 18 % after that: 51 % on utsa, 32 % on tssb, 0 to 4 % on bees, tcpd and gaze.
+# eigenmaps by 18 % after that: 51 % on utsa, 34 % on tssb, 0 to 4 % on bees, tcpd and gaze.
 _TREES = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
 _LINEAR = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=40))
 _SOLVER = BundleDual(tolerance=1e-2)
