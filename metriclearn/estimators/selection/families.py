@@ -17,7 +17,7 @@ from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.labels import refuse_regions
 from metriclearn.estimators.selection.parts import Member, Parts, reads_rows_alone
-from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs
+from metriclearn.running.parameters import Needs, Of, OneOf, Positive, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.chain import Chain
@@ -42,6 +42,7 @@ _LINEAR = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=40)
 _SOLVER = BundleDual(tolerance=1e-2)
 _DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
 _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
+_LONG = 200  # rows of a segment from which on five rows are a 40th of it
 _FEW = 40  # with more columns, windows are for classifiers only
 SIGNALS = (
     3  # columns, at most, that also have views for signals: details, convolutions and eigenmaps
@@ -55,6 +56,7 @@ def default_members(
     alone: bool = False,
     window: Annotated[int | None, OneOf(None, Whole(2))] = None,
     before: Annotated[Any, Of("reach", "views.Columns(0, 6)", optional=True)] = None,
+    length: Annotated[float | None, OneOf(None, Positive())] = None,
 ) -> dict[str, list[Member]]:
     """Return the members that a Segmenter fits if none are given.
 
@@ -75,6 +77,9 @@ def default_members(
     before : view, optional
         Computes the ``n_features`` columns that these members see, such as ``Columns(0, 6)``, if
         other members see other columns.
+    length : float, optional
+        Median number of rows of a labeled segment. Below 200, members with eigenmaps are left out,
+        because shapes of less than five rows say little. By default they are not.
 
     Returns
     -------
@@ -130,7 +135,10 @@ def default_members(
         if n_features <= SIGNALS:
             members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
             if window is None:
-                for name, first in ("convolutions", Convolutions()), ("eigenmaps", Eigenmaps()):
+                firsts: dict[str, Any] = {"convolutions": Convolutions()}
+                if length is None or length >= _LONG:
+                    firsts["eigenmaps"] = Eigenmaps()
+                for name, first in firsts.items():
                     own = [first, OwnScale()]
                     found = Chain([*own, Windows()] if name == "convolutions" else own)
                     members |= heads(name, found, 3.0, 1.0, diagonal)
@@ -159,10 +167,13 @@ def members_for(segmenter: Any, given: Given, parts: Parts) -> list[Member]:
     if not parts.left_out:
         refuse_regions(who, given.truths)
         return [Member("whitened", WhitenedMetricLearner(retune=True))]
-    window = None
+    window = length = None
+    if segmenter.for_streams or any(truth.pieces.stretches for truth in given.truths):
+        length = typical_length(segmenter, given.truths)
     if segmenter.for_streams:
-        window = max(2, int(8 * typical_length(segmenter, given.truths)))
-    made = default_members(given.classes, given.data.arrays[0].shape[1], behind, window)
+        window = max(2, int(8 * length))
+    n_features = given.data.arrays[0].shape[1]
+    made = default_members(given.classes, n_features, behind, window, length=length)
     return [member for family in made.values() for member in family]
 
 
