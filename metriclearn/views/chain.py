@@ -19,7 +19,7 @@ from metriclearn.running.values import real_array, shown
 from metriclearn.views.plain import is_one, says, widest
 
 # The rows that the first view of a chain has computed, by the id of the recording, which must stay
-# in memory, and by the view's ``state``: chains that begin alike compute them once.
+# in memory, and by the view's ``rows_key``: chains that begin alike compute them once.
 Known: TypeAlias = dict[Any, NDArray] | None
 
 
@@ -171,7 +171,7 @@ class Chain(_Composed):
             if view is views[-1] and not rows:
                 _check_gaps(gaps, view.fit(X, y, groups), fitted=True)
                 break
-            if known is not None and view is views[0] and hasattr(type(view), "state"):
+            if known is not None and view is views[0] and hasattr(type(view), "rows_key"):
                 view.fit(X, y, groups)
                 found = self._rows(X, [view], known)
             else:
@@ -185,10 +185,10 @@ class Chain(_Composed):
 
     def _rows(self, X: list[Any], views: list[Any], known: Known) -> list[NDArray]:
         first, *others = views
-        if known is None or not hasattr(first, "state"):
+        if known is None or not hasattr(first, "rows_key"):
             X = first.transform(X)
         else:
-            keys = [(id(one), first.state) for one in X]
+            keys = [(id(one), first.rows_key) for one in X]
             new = {key: one for key, one in zip(keys, X) if key not in known}
             if new:
                 known.update(zip(new, first.transform([*new.values()])))

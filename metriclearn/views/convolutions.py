@@ -91,9 +91,9 @@ class Convolutions(PlainView):
         return None
 
     @property
-    def state(self) -> tuple[Any, ...]:
-        """What the rows of a recording depend on; views in one state may share them."""
-        return type(self), self.window_, self.n_components
+    def rows_key(self) -> tuple[Any, ...]:
+        """What the rows of a recording depend on."""
+        return type(self), *(self.get_params(deep=False) | {"window": self.window_}).values()
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Learn from the labels, without ``window``, how long windows are."""

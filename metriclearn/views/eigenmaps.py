@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
@@ -36,8 +37,9 @@ class Eigenmaps(PlainView):
     largest eigenvalues, beside the constant one. So if patterns return in one part of a recording
     and not in another, rows differ between these parts, whatever the patterns are. At both ends,
     rows are those of the first and of the last stretch. If there are more than 2,048 stretches,
-    stretches at equal distances are taken, and rows between them are interpolated. A recording that
-    is constant or too short has rows of zeros. O(T).
+    stretches at equal distances are taken, and rows between them are interpolated. In a short
+    recording, stretches have a quarter of its rows, and columns of zeros stand for vectors that
+    do not exist. A recording that is constant, or has at most four rows, has rows of zeros. O(T).
 
     Parameters
     ----------
@@ -89,9 +91,9 @@ class Eigenmaps(PlainView):
         return None
 
     @property
-    def state(self) -> tuple[Any, ...]:
-        """What the rows of a recording depend on; views in one state may share them."""
-        return type(self), self.window_, self.n_components, self.n_neighbors
+    def rows_key(self) -> tuple[Any, ...]:
+        """What the rows of a recording depend on."""
+        return type(self), *(self.get_params(deep=False) | {"window": self.window_}).values()
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Learn from the labels, without ``window``, how long stretches are."""
@@ -106,19 +108,19 @@ class Eigenmaps(PlainView):
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Compute the rows of one recording, (T, n_components)."""
         check_scale(type(self).__name__, X)
-        T, window = len(X), min(self.window_, max(len(X) // 4, 1))
+        T, window = len(X), min(self.window_, max(len(X) // 4, 2), len(X))
         step = -(-(T - window + 1) // _MOST)
         stretches = sliding_window_view(X, window, axis=0)[::step]
         n, lag = len(stretches), window // 2 // step
-        if n <= 2 * lag + self.n_neighbors + self.n_components + 2:
-            return np.zeros((T, self.n_components))
-        shapes = _shapes(stretches, X)
-        if not shapes.any():
-            return np.zeros((T, self.n_components))
-        near = _neighbors(shapes, self.n_neighbors, lag)
-        found = _walk(near, self.n_components, max(1.0, (_STROLL * window / step) ** 2))
-        middles = step * np.arange(n) + (window - 1) / 2
-        return np.column_stack([np.interp(np.arange(T), middles, one) for one in found.T])
+        shapes, rows = _shapes(stretches, X), np.zeros((T, self.n_components))
+        k = min(self.n_neighbors, n - 2 * lag - 1)  # of the middle stretch, which has the fewest
+        if k > 0 and shapes.any():
+            near = _neighbors(shapes, k, lag)
+            found = _walk(near, self.n_components, max(1.0, (_STROLL * window / step) ** 2))
+            middles = step * np.arange(n) + (window - 1) / 2
+            for j, one in enumerate(found.T):
+                rows[:, j] = np.interp(np.arange(T), middles, one)
+        return rows
 
 
 def _shapes(stretches: NDArray, X: NDArray) -> NDArray[np.float64]:
@@ -152,7 +154,7 @@ def _walk(near: NDArray[np.intp], n_components: int, link: float) -> NDArray[np.
     """Compute the eigenvectors of the random walk on a graph of neighbors, (n, n_components).
 
     The edge to the next stretch has the weight ``link``, and an arrow to a neighbor the weight 1.
-    Columns of zeros stand for eigenvectors that the iteration did not find.
+    Columns of zeros stand for eigenvectors that do not exist, or that the iteration did not find.
     """
     n, k = near.shape
     arrows = np.ones(n * k), (np.repeat(np.arange(n), k), near.ravel())
@@ -160,15 +162,18 @@ def _walk(near: NDArray[np.intp], n_components: int, link: float) -> NDArray[np.
     time = scipy.sparse.diags_array([np.full(n - 1, link)] * 2, offsets=[-1, 1])
     graph = graph + graph.T + time
     scale = scipy.sparse.diags_array(graph.sum(axis=1) ** -0.5)
-    most = min(n - 1, 5 * (n_components + 1))
+    walk, most = scale @ graph @ scale, 5 * (n_components + 1)
     try:
-        values, vectors = eigsh(
-            scale @ graph @ scale, n_components + 1, which="LA", v0=np.ones(n), ncv=most, tol=1e-6
-        )
+        if n <= most:  # the iteration fails if vectors are nearly as many as rows
+            values, vectors = scipy.linalg.eigh(walk.toarray())
+        else:
+            values, vectors = eigsh(
+                walk, n_components + 1, which="LA", v0=np.ones(n), ncv=most, tol=1e-6
+            )
     except ArpackNoConvergence as error:
         values, vectors = error.eigenvalues, error.eigenvectors
     found = np.zeros((n, n_components))
-    order = np.argsort(-values)[1:]
+    order = np.argsort(-values)[1 : n_components + 1]
     found[:, : len(order)] = scale @ vectors[:, order]
     largest = np.abs(found).argmax(axis=0)
     return found * np.where(found[largest, np.arange(n_components)] < 0, -1.0, 1.0)

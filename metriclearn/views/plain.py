@@ -52,7 +52,8 @@ class View(Protocol):
     all rows. ``running``: its rows are running sums. ``held_out``: training rows must come from a
     view fitted without the group of the recording. A view that leaves rows out also has
     ``kept(X)``, the numbers of the rows that it keeps. A linear view has ``matrix_``, the matrix W
-    of its rows X Wᵀ.
+    of its rows X Wᵀ. A view of single recordings may have ``rows_key`` after its fit: fitted views
+    with equal keys give a recording equal rows, and chains that begin with them compute these once.
 
     See Also
     --------

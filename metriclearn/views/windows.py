@@ -119,7 +119,7 @@ def typical_length(view: Any, truths: Sequence[Partition | PartialPartition]) ->
     if not known:
         raise ValueError(
             f"{type(view).__name__} needs a labeled segment to know the length of windows, got "
-            "none; label one, or give sizes."
+            "none; label one, or set their length."
         )
     return float(np.median(np.concatenate([np.diff(ends, prepend=s) for s, ends in known])))
 

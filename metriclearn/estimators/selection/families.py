@@ -44,9 +44,8 @@ _DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
 _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
 _LONG = 200  # rows of a segment from which on five rows are a 40th of it
 _FEW = 40  # with more columns, windows are for classifiers only
-SIGNALS = (
-    3  # columns, at most, that also have views for signals: details, convolutions and eigenmaps
-)
+# Recordings of at most so many columns have members for signals: details, convolutions, eigenmaps.
+SIGNALS = 3
 
 
 @needs
