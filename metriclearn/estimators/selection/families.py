@@ -167,10 +167,10 @@ def members_for(segmenter: Any, given: Given, parts: Parts) -> list[Member]:
         refuse_regions(who, given.truths)
         return [Member("whitened", WhitenedMetricLearner(retune=True))]
     window = length = None
-    if segmenter.for_streams or any(truth.pieces.stretches for truth in given.truths):
-        length = typical_length(segmenter, given.truths)
     if segmenter.for_streams:
-        window = max(2, int(8 * length))
+        window = max(2, int(8 * typical_length(segmenter, given.truths)))
+    elif any(truth.pieces.stretches for truth in given.truths):
+        length = typical_length(segmenter, given.truths)
     n_features = given.data.arrays[0].shape[1]
     made = default_members(given.classes, n_features, behind, window, length=length)
     return [member for family in made.values() for member in family]
