@@ -134,15 +134,11 @@ def default_members(
         if n_features <= SIGNALS:
             members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
             if window is None:
-                firsts: dict[str, Any] = {"convolutions": Convolutions()}
-                if length is None or length >= _LONG:
-                    firsts["eigenmaps"] = Eigenmaps()
-                for name, first in firsts.items():
-                    own = [first, OwnScale()]
-                    found = Chain([*own, Windows()] if name == "convolutions" else own)
-                    members |= heads(name, found, 3.0, 1.0, diagonal)
-                    events = Chain([*own, boundaries])
-                    members |= heads(f"expected boundaries, {name}", events, 3.0, 1.0, diagonal)
+                rhythms, shapes = [Convolutions(), OwnScale()], [Eigenmaps(), OwnScale()]
+                signals = [("convolutions", rhythms, [Windows()]), ("eigenmaps", shapes, [])]
+                for name, own, last in signals[: 1 + (length is None or length >= _LONG)]:
+                    for kind, ends in ("", last), ("expected boundaries, ", [boundaries]):
+                        members |= heads(kind + name, Chain([*own, *ends]), 3.0, 1.0, diagonal)
     if before is None:
         return members
     return {
