@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.running.callbacks import EarlyStopping
@@ -36,6 +37,25 @@ def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() ->
     np.testing.assert_allclose(matrix, learner.get_mahalanobis_matrix())
     np.testing.assert_allclose(np.diag(matrix), np.where(w[:-1] > 0, w[:-1], 0.0), atol=1e-12)
     assert penalty == learner.penalty_ == w[-1]
+
+
+class Interrupt(StopAt):
+    def on_round(self, progress) -> bool:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("solver", "remedy"),
+    [
+        (ml.BundleDual(), "fit again; with solver__checkpoint=FILE it would go on from here"),
+        (ml.BundleDual(checkpoint="FILE.npz"), "fit again to go on from FILE.npz"),
+    ],
+)
+def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(ConvergenceWarning, match=rf"stopped \(interrupted\) at .*, {remedy}\.$"):
+        learner = learn(solver=solver, callbacks=[Interrupt(1)])
+    assert learner.solution_.reason == "interrupted"
 
 
 def test_early_stopping_on_held_out_sequences() -> None:

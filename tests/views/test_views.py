@@ -301,6 +301,14 @@ def test_whitening_is_that_of_relevant_components() -> None:
     np.testing.assert_allclose(matrix, components)
 
 
+def test_labels_of_some_recordings_are_theirs() -> None:
+    codes, weights = [y % 3 for y in DATA.labels], np.arange(5.0)
+    some = views.Labels(LABELS.partitions, codes, np.arange(3), weights).subset([3, 1])
+    assert some.partitions == [LABELS.partitions[3], LABELS.partitions[1]]
+    assert some.codes == [codes[3], codes[1]]
+    assert some.weights.tolist() == [3.0, 1.0]
+
+
 def test_linear_chains_and_unions_have_the_product_of_matrices() -> None:
     X = DATA.sequences
     chain = views.Chain([views.Columns(1, 4), views.Whiten()]).fit(X, LABELS)
