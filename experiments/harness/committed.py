@@ -133,8 +133,8 @@ def default_losses() -> dict[str, float]:
     """
     exercise, bees = load_example("exercise"), load_example("bees")
     long = make_change_points(3, 3500, 4, 1, (8, 12), random_state=0)
-    kinds = [np.repeat(np.roll([0, 1, 2, 1, 0, 2], i), 60) for i in range(4)]
-    noise = 0.3 * np.random.default_rng(0).normal(size=(4, 360, 1))
+    kinds = [np.repeat(np.roll([0, 1, 2, 1, 0, 2], i), 240) for i in range(4)]
+    noise = 0.8 * np.random.default_rng(0).normal(size=(4, 1440, 1))
     periods = [np.array([20, 10, 5])[one] for one in kinds]
     waves = [np.sin(np.cumsum(2 * np.pi / p))[:, None] + e for p, e in zip(periods, noise)]
     known = [np.arange(len(y)) < len(y) // 2 for y in exercise.labels]

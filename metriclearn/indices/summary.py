@@ -18,7 +18,7 @@ from metriclearn.indices.registered import listed_indices
 from metriclearn.indices.state_sequences import runs_edit_score, runs_f1
 from metriclearn.problem.partition import Partition
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import Needs, OneOf, Positive, needs
+from metriclearn.running.parameters import Needs, OneOf, Positive, Real, needs
 
 _LOWER_IS_BETTER = ("diarization_error_rate",)
 _FRAME = 0.1  # seconds per frame in mir_eval
@@ -119,10 +119,11 @@ def compare(
     return pd.DataFrame(rows, columns=["index", "value", "better"])
 
 
+@needs
 def compare_times(
     true: Sequence[tuple[float, float, str]],
     found: Sequence[tuple[float, float, str]],
-    tolerance: float,
+    tolerance: Annotated[float, Real(0.0)],
 ) -> list[float]:
     """Compute the numbers that ``metriclearn compare`` prints for one recording.
 
@@ -146,7 +147,7 @@ def compare_times(
     Raises
     ------
     ValueError
-        If the segments do not end at the same time.
+        If the segments do not end at the same time, or if the tolerance is negative.
 
     See Also
     --------

@@ -167,6 +167,9 @@ GOOD: dict[str, Any] = {
     "regular.frame": pd.DataFrame(X, index=np.arange(12.0)),
     "SegmenterStream.segmenter": _TUNED,
     "SegmenterStream.max_delay": 20,
+    "compare_times.true": [(0.0, 4.0, "a")],
+    "compare_times.found": [(0.0, 4.0, "a")],
+    "plot_members.segmenter": _AGREED,
     "AgreementStream.segmenter": _AGREED,  # for checks of its parameters, in tests/running
     "AgreementStream.max_delay": 40,
     "Segmenter.X": [X] * 4,

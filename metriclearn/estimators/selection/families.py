@@ -17,7 +17,7 @@ from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.labels import refuse_regions
 from metriclearn.estimators.selection.parts import Member, Parts, reads_rows_alone
-from metriclearn.running.parameters import Needs, Of, OneOf, Whole, needs
+from metriclearn.running.parameters import Needs, Of, OneOf, Positive, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
 from metriclearn.views.chain import Chain
@@ -36,12 +36,13 @@ from metriclearn.views.windows import Windows, typical_length
 # windows in the scale of all recordings had .3 %. Details were tried on halves of twelve sets: the
 # loss on recordings left out was 7 % lower on average with one to three columns, and the same with
 # more. Convolutions lowered it by another 9 % on halves of five sets with so few columns, and
-# eigenmaps by 18 % after that: 51 % on utsa, 32 % on tssb, 0 to 4 % on bees, tcpd and gaze.
+# eigenmaps by 18 % after that: 51 % on utsa, 34 % on tssb, 0 to 4 % on bees, tcpd and gaze.
 _TREES = ExtraTreesClassifier(50, min_samples_leaf=3, random_state=0)
 _LINEAR = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=40))
 _SOLVER = BundleDual(tolerance=1e-2)
 _DIAGONAL = ChangePointMetricLearner(regularizer=L1(3e-3), solver=_SOLVER)
 _WHITENED = WhitenedMetricLearner(solver=_SOLVER)
+_LONG = 200  # rows of a segment from which on five rows are a 40th of it
 _FEW = 40  # with more columns, windows are for classifiers only
 # Recordings of at most so many columns have members for signals: details, convolutions, eigenmaps.
 SIGNALS = 3
@@ -54,6 +55,7 @@ def default_members(
     alone: bool = False,
     window: Annotated[int | None, OneOf(None, Whole(2))] = None,
     before: Annotated[Any, Of("reach", "views.Columns(0, 6)", optional=True)] = None,
+    length: Annotated[float | None, OneOf(None, Positive())] = None,
 ) -> dict[str, list[Member]]:
     """Return the members that a Segmenter fits if none are given.
 
@@ -74,6 +76,9 @@ def default_members(
     before : view, optional
         Computes the ``n_features`` columns that these members see, such as ``Columns(0, 6)``, if
         other members see other columns.
+    length : float, optional
+        Median number of rows of a labeled segment. Below 200, members with eigenmaps are left out,
+        because shapes of less than five rows say little. By default they are not.
 
     Returns
     -------
@@ -129,12 +134,11 @@ def default_members(
         if n_features <= SIGNALS:
             members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
             if window is None:
-                for name, first in ("convolutions", Convolutions()), ("eigenmaps", Eigenmaps()):
-                    own = [first, OwnScale()]
-                    found = Chain([*own, Windows()] if name == "convolutions" else own)
-                    members |= heads(name, found, 3.0, 1.0, diagonal)
-                    events = Chain([*own, boundaries])
-                    members |= heads(f"expected boundaries, {name}", events, 3.0, 1.0, diagonal)
+                rhythms, shapes = [Convolutions(), OwnScale()], [Eigenmaps(), OwnScale()]
+                signals = [("convolutions", rhythms, [Windows()]), ("eigenmaps", shapes, [])]
+                for name, own, last in signals[: 1 + (length is None or length >= _LONG)]:
+                    for kind, ends in ("", last), ("expected boundaries, ", [boundaries]):
+                        members |= heads(kind + name, Chain([*own, *ends]), 3.0, 1.0, diagonal)
     if before is None:
         return members
     return {
@@ -158,10 +162,13 @@ def members_for(segmenter: Any, given: Given, parts: Parts) -> list[Member]:
     if not parts.left_out:
         refuse_regions(who, given.truths)
         return [Member("whitened", WhitenedMetricLearner(retune=True))]
-    window = None
+    window = length = None
     if segmenter.for_streams:
         window = max(2, int(8 * typical_length(segmenter, given.truths)))
-    made = default_members(given.classes, given.data.arrays[0].shape[1], behind, window)
+    elif any(truth.pieces.stretches for truth in given.truths):
+        length = typical_length(segmenter, given.truths)
+    n_features = given.data.arrays[0].shape[1]
+    made = default_members(given.classes, n_features, behind, window, length=length)
     return [member for family in made.values() for member in family]
 
 
