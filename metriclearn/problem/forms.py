@@ -20,6 +20,8 @@ from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
 from metriclearn.running.values import real_array, shown, symmetric
 
+_NUMBER: Any = (float, int, numbers.Real, type(None))  # the first are found at once
+
 
 class Compressed(NamedTuple):
     """A form, written as A = Q·matrix·Qᵀ + shift·I.
@@ -59,14 +61,17 @@ class LowRankForm:
     The offset only adds T‖mean‖² to the value of every partition. ``at`` takes O(Tr) time for
     general partitions and O(Kr) time for contiguous partitions. ``matvec`` takes O(Trk) time. The
     form takes about as much memory as Z. Z is given in one of three ways: as ``factors``, as
-    ``cumulative``, or as ``subspace`` with ``components``. :meth:`plus` adds −κN. In the
-    loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, κ is 2α.
+    ``cumulative``, or as ``subspace`` with ``components``.
 
     Parameters
     ----------
     factors : array (T, r), optional
         Z = XL, the observations under the metric B = LLᵀ. The form keeps a copy, unless they are a
         ``numpy.memmap``.
+    truth : Partition, optional
+        The reference partition N.
+    weight : float
+        The number κ. The loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, has κ = 2α.
     shift : float
         The number c. In the loss-augmented problem with an unknown number of clusters, c = α − λ.
     cumulative : array (T+1, r), optional
@@ -92,16 +97,27 @@ class LowRankForm:
     def __init__(
         self,
         factors: NDArray | None = None,
+        truth: Partition | None = None,
+        weight: float = 0.0,
         shift: float = 0.0,
         *,
         cumulative: NDArray | None = None,
         subspace: Subspace | None = None,
         components: NDArray | None = None,
     ) -> None:
-        if not isinstance(shift, (float, int, numbers.Real)):  # the first are found at once
-            raise ValueError(f"LowRankForm needs a number as shift, got {shown(shift)}.")
-        self.truth = None if subspace is None else subspace.truth
-        self.weight, self.shift = 0.0, shift
+        given = truth is None or isinstance(truth, Partition)
+        if not (given and isinstance(weight, _NUMBER) and isinstance(shift, _NUMBER)):
+            raise ValueError(
+                "LowRankForm needs a Partition as truth and numbers as weight and shift, got "
+                f"{shown(truth)}, {shown(weight)} and {shown(shift)}."
+            )
+        if truth is None and weight:
+            raise ValueError(
+                f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
+                "truth; pass both or neither."
+            )
+        self.truth, self.weight = truth, weight
+        self.shift = shift
         self.subspace, self.components = subspace, components
         self._has_mean = factors is not None
         if factors is not None:

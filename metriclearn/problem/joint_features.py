@@ -83,7 +83,8 @@ class Samples:
             components = np.zeros((1, components.shape[1]))
         # No array with T rows is made before someone reads the factors.
         if self.truth is not None:
-            return LowRankForm(subspace=self.subspace, components=components)
+            subspace = self.subspace
+            return LowRankForm(truth=self.truth, subspace=subspace, components=components)
         if (single := single_features(components)) is not None:
             features, weights = single
             return LowRankForm(cumulative=self.cumulative[:, features] * weights)

@@ -159,7 +159,7 @@ FORMS: Rows = [
     (partial(DenseForm, np.zeros(4)), r"got 1 dimension\(s\) in matrix"),
     (partial(DenseForm, np.zeros((0, 0))), r"found array with 0 sample\(s\) .* in matrix"),
     (partial(DenseForm, [[1.0, 2.0], [2.5, 1.0]]), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
-    (partial(LowRankForm, SIGNAL, ENDS([3, 6])), "needs a number as shift, got Partition"),
+    (partial(LowRankForm, SIGNAL, None, 2.0), r"the truth that has the weight, got weight=2\.0"),
     (partial(ConsensusForm, [THREE], None, 0.0, [-1.0]), "name_weights of at least 0"),
     (
         partial(BoundaryMargins(np.array([3, 8]), np.ones(1), np.zeros(8)).intervals, -1.0),
@@ -234,7 +234,7 @@ ORACLES: Rows = [
     *((partial(far, size), "needs finite numbers, got .* of factors") for size in (NAN, INF)),
     (partial(ChangePoints(), DenseForm(np.eye(4))), "needs a LowRankForm, got DenseForm; use the"),
     (partial(ChangePoints(), ZEROS.plus(SCATTERED, 1.0)), "needs contiguous clusters"),
-    (partial(ChangePoints(), LowRankForm(SIGNAL).plus(ENDS([3, 6]), -1.5)), r"weight .* -1\.5"),
+    (partial(ChangePoints(), LowRankForm(SIGNAL, ENDS([3, 6]), weight=-1.5)), r"weight .* -1\.5"),
     (
         partial(ConstrainedChangePoints(2), ZEROS, None, PartialPartition(6, None, [1, 2])),
         "lower min_size",

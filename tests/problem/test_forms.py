@@ -85,6 +85,8 @@ def test_centering_twice_removes_an_offset_of_1e8() -> None:
 
 
 def test_what_is_almost_right_is_taken() -> None:
-    """Asymmetry by rounding."""
+    """No weight without a truth, and asymmetry by rounding."""
+    values = [LowRankForm(signal(), None, weight=w).at(TRUTH) for w in (0, 0.0, None)]
+    assert values == [LowRankForm(signal()).at(TRUTH)] * 3
     A = np.array([[1e6, 3.0], [3.0 + 1e-5, 1e6]])
     assert DenseForm(A).at(Partition.from_labels([0, 1])) == 2e6

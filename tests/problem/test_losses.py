@@ -81,7 +81,7 @@ def test_projectors_equal_dense_ones_too() -> None:
     Z = rng.normal(size=(30, 3))
     truth = completion(rng.integers(0, 3, 30).tolist(), rng.random(30) < 0.5)
     for shift in (-5.0, 0.3):  # the second has a filling
-        projector = SpectralRelaxation()(LowRankForm(Z, shift).plus(truth, 1.0))
+        projector = SpectralRelaxation()(LowRankForm(Z, truth, 1.0, shift))
         M, H = projector.to_array(), truth.to_array()
         rows = truth.partial_labels.labels >= 0
         D = np.diag(rows.astype(float))
