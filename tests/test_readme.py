@@ -33,7 +33,7 @@ def one_family(tmp_path, monkeypatch) -> None:
     """In a folder of its own, with one family of the members; that of docs/console.md has all."""
     monkeypatch.chdir(tmp_path)
     few = {"diagonal": default_members()["scaled, diagonal"]}
-    members = "metriclearn.estimators.segmenter.default_members"
+    members = "metriclearn.estimators.selection.families.default_members"
     monkeypatch.setattr(members, lambda *_, **__: few)
 
 

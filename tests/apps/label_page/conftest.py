@@ -46,7 +46,7 @@ def two_families(monkeypatch: pytest.MonkeyPatch) -> None:
         members = default_members(*given, **options)
         return {name: members[name] for name in ("scaled, diagonal", "logistic, scaled, Viterbi")}
 
-    monkeypatch.setattr("metriclearn.estimators.segmenter.default_members", some)
+    monkeypatch.setattr("metriclearn.estimators.selection.families.default_members", some)
 
 
 @pytest.fixture
