@@ -60,7 +60,10 @@ class _Composed(TransformerMixin, ComponentParameters):
     def fit(
         self, X: Any, y: Any = None, groups: ArrayLike | None = None, known: Known = None
     ) -> Self:
-        """Fit all views. The rows of the last one in a chain are not computed."""
+        """Fit all views. The rows of the last one in a chain are not computed.
+
+        ``known`` keeps rows of the first view for other chains that begin with an equal one.
+        """
         self._fitted(X, y, groups, known, rows=False)
         return self
 

@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.running.parameters import OneOf, Whole
+from metriclearn.running.parameters import Whole
 from metriclearn.running.values import check_scale
-from metriclearn.views.gaps import labels_for
-from metriclearn.views.plain import PlainView
-from metriclearn.views.windows import rounded_length, typical_length
+from metriclearn.views.windows import WindowOfLabels
 
 # The kernels of MiniRocket: of nine weights, six are −1 and three are 2. No level has a response.
 _KERNELS = np.full((84, 9), -1.0)
@@ -31,7 +29,7 @@ _ROUNDING = 1e-9  # responses to a level, relative to the largest value of a col
 
 
 @dataclass(eq=False, repr=False)
-class Convolutions(PlainView):
+class Convolutions(WindowOfLabels):
     """The principal components of how often convolutions are large in a window.
 
     The columns are convolved with the 84 kernels of MiniRocket, dilated by 1, 2, 4, … rows until
@@ -82,27 +80,16 @@ class Convolutions(PlainView):
     True
     """
 
-    window: Annotated[int | None, OneOf(None, Whole(2))] = None
     n_components: Annotated[int, Whole(1, len(_KERNELS))] = 8
 
-    @property
-    def reach(self) -> tuple[int, int] | None:
-        """None, because components are those of the whole recording."""
-        return None
-
-    @property
-    def rows_key(self) -> tuple[Any, ...]:
-        """What the rows of a recording depend on."""
-        return type(self), *(self.get_params(deep=False) | {"window": self.window_}).values()
+    share: ClassVar[int] = 4
+    least: ClassVar[int] = 3
 
     def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
-        """Learn from the labels, without ``window``, how long windows are."""
-        arrays = self.begin(X)
-        if self.window is not None:
-            self.window_ = int(self.window)
-        else:
-            m = typical_length(self, labels_for(self, y, arrays).partitions)
-            self.window_ = rounded_length(m / 4, 3) // 2 * 2 + 1
+        """Learn from the labels, without ``window``, the odd number of rows of a window."""
+        super().fit(X, y, groups)
+        if self.window is None:
+            self.window_ = self.window_ // 2 * 2 + 1
         return self
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:

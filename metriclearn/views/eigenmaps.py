@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from metriclearn.running.parameters import OneOf, Whole
+from metriclearn.running.parameters import Whole
 from metriclearn.running.values import check_scale
-from metriclearn.views.gaps import labels_for
-from metriclearn.views.plain import PlainView
-from metriclearn.views.windows import rounded_length, typical_length
+from metriclearn.views.windows import WindowOfLabels
 
 _MOST = 2048  # stretches, at most
 _BLOCK = 256  # stretches at a time
-_SHARE = 40  # of a labeled segment is a window
 _FLAT = 0.05  # a smaller deviation of a stretch, relative to that of its column, counts as this one
 _STROLL = 2  # windows that the walk moves, about, between two jumps to neighbors
 _ROUNDING = 6  # digits of squared distances
 
 
 @dataclass(eq=False, repr=False)
-class Eigenmaps(PlainView):
+class Eigenmaps(WindowOfLabels):
     """Coordinates in which stretches of a recording are near if the recording goes to and fro.
 
     Every window of rows is a stretch, and each of its columns is standardized, so that its shape
@@ -81,29 +78,11 @@ class Eigenmaps(PlainView):
     True
     """
 
-    window: Annotated[int | None, OneOf(None, Whole(2))] = None
     n_components: Annotated[int, Whole(1, 64)] = 8
     n_neighbors: Annotated[int, Whole(1, 64)] = 3
 
-    @property
-    def reach(self) -> tuple[int, int] | None:
-        """None, because the graph is that of the whole recording."""
-        return None
-
-    @property
-    def rows_key(self) -> tuple[Any, ...]:
-        """What the rows of a recording depend on."""
-        return type(self), *(self.get_params(deep=False) | {"window": self.window_}).values()
-
-    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
-        """Learn from the labels, without ``window``, how long stretches are."""
-        arrays = self.begin(X)
-        if self.window is not None:
-            self.window_ = int(self.window)
-        else:
-            m = typical_length(self, labels_for(self, y, arrays).partitions)
-            self.window_ = rounded_length(m / _SHARE, 5)
-        return self
+    share: ClassVar[int] = 40
+    least: ClassVar[int] = 5
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Compute the rows of one recording, (T, n_components)."""

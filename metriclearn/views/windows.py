@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numba import njit
@@ -124,9 +124,38 @@ def typical_length(view: Any, truths: Sequence[Partition | PartialPartition]) ->
     return float(np.median(np.concatenate([np.diff(ends, prepend=s) for s, ends in known])))
 
 
-def rounded_length(length: float, least: int) -> int:
-    """Round a number of rows to a power of √2, so that most parts of the labels give the same."""
-    return max(least, round(2 ** (round(2 * np.log2(length)) / 2)))
+@dataclass(eq=False, repr=False)
+class WindowOfLabels(PlainView):
+    """A view of the whole recording whose windows are a share of the median labeled segment."""
+
+    window: Annotated[int | None, OneOf(None, Whole(2))] = None
+
+    share: ClassVar[int]  # windows in a segment
+    least: ClassVar[int]  # rows of a window
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """None, because a row depends on the whole recording."""
+        return None
+
+    @property
+    def rows_key(self) -> tuple[Any, ...]:
+        """What the rows of a recording depend on."""
+        return type(self), *(self.get_params(deep=False) | {"window": self.window_}).values()
+
+    def fit(self, X: Any, y: Any = None, groups: ArrayLike | None = None) -> Self:
+        """Learn from the labels, without ``window``, how many rows a window has.
+
+        They are rounded to a power of √2, so that most parts of the labels give the same number.
+        """
+        arrays = self.begin(X)
+        if self.window is not None:
+            self.window_ = int(self.window)
+        else:
+            m = typical_length(self, labels_for(self, y, arrays).partitions)
+            near = round(2 ** (round(2 * np.log2(m / self.share)) / 2))
+            self.window_ = max(self.least, near)
+        return self
 
 
 def widths_for(m: float, n_columns: int) -> list[int]:
