@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import repeat
@@ -26,6 +27,8 @@ from metriclearn.plots.canvas import number
 
 _FEWEST_PAIRS = 6  # a two-sided test of five signs cannot be below 5 %
 _ROUNDING = 1e-9
+# A case and its choice, among those of several cases that differ
+_CASE = re.compile(r"\[[^\]]*\] (.*?)(?: \(\w+ held out [^)]*\))?(?=; \[|$)")
 _MOST_UNITS = 12  # largest number of columns of a table with one for every unit
 
 
@@ -308,8 +311,19 @@ def choices(results: Results) -> dict[str, list[str]]:
         place = [table["title"]] if len(firsts) > 1 else []
         place += [table["columns"][row["column"]]] if len(table["columns"]) > 1 else []
         start = f"{', '.join(place)}: " if place else ""
-        told.setdefault(row["method"], []).append(f"{start}{row['choice']}")
+        told.setdefault(row["method"], []).append(f"{start}{_counted(row['choice'])}")
     return told
+
+
+def _counted(text: str) -> str:
+    """Count the cases with equal choices; results.json has the choice of every case."""
+    cases = _CASE.findall(text)
+    if not cases:
+        return text
+    counts = Counter(one or "nothing to choose" for one in cases).most_common()
+    told = [f"{one} ({n})" for one, n in counts]
+    told[0] = f"{counts[0][0]} ({counts[0][1]} of {len(cases)} cases)"
+    return "; ".join(told)
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,7 @@ from experiments.harness.report import (
     write_report,
 )
 from experiments.harness.results import read_results
-from experiments.harness.wording import headline, paired_tests
+from experiments.harness.wording import choices, headline, paired_tests
 
 METHODS = {
     "ours": (0.44, 0.05, 0.33),
@@ -121,6 +121,13 @@ AGAINST = "1.000 ± 0.050 for the best baseline, rca"
 )  # fmt: skip
 def test_headline_is_true_and_grammatical(pairs: Any, text: str) -> None:
     assert headline(make_results() | one_column(*pairs)) == f"ours: ‖M − N‖² = {text}"
+
+
+def test_equal_choices_of_several_cases_are_counted() -> None:
+    several = "[a: u; v] k = 2 (loss held out 1); [b] k = 3 (loss held out 2); [c] k = 2"
+    rows = [_row("pca", "estimated", 1.0, 0.1, choice=text) for text in (several, "k = 5")]
+    found = choices({"tables": [_table(columns={"estimated": "K"})], "rows": rows})
+    assert found == {"pca": ["k = 2 (2 of 3 cases); k = 3 (1)", "k = 5"]}
 
 
 def test_paired_tests_by_hand() -> None:
