@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, Self
 
@@ -35,6 +37,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
+from metriclearn.running.executors import in_threads, jobs
 from metriclearn.running.parameters import Whole
 from metriclearn.running.row_times import Times, mean_rows
 from metriclearn.running.times import index_times, read_times
@@ -58,6 +61,7 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
     extractor: Any
     rate: float | None
     n_features_in_: int
+    n_jobs: int | None
 
     @property
     def classes_(self) -> NDArray | None:
@@ -220,18 +224,24 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
 
         The form and the segmentation are of the rows that the view keeps, the ends of all rows.
         """
-        who, results = type(self).__name__, []
-        size = self.agreement_.min_size
+        who, agreement = type(self).__name__, self.agreement_
+        # A warning about segments of a few samples is not needed for one of several models.
+        quiet = warnings.catch_warnings(action="ignore", category=UserWarning)
+        size = agreement.min_size
         counts = read_counts(who, "n_segments", n_segments, data, optional=True, min_size=size)
         facts = read_known(who, known, data, self.classes_)
-        for X, count, fact in zip(data.arrays, counts, facts):
+
+        def answer(i: int) -> tuple[ConsensusForm, Partition, NDArray]:
+            X, fact = data.arrays[i], facts[i]
             kept = self.view_.kept([X])[0] if leaves_out(self.view_) else None
             if kept is not None and fact is not None:
                 fact = fact.at(kept)
-            form, found = self.agreement_.answer(rows_of(self.view_, X), count, fact)
+            form, found = agreement.answer(rows_of(self.view_, X), counts[i], fact)
             ends = found.change_points
-            results.append((form, found, ends if kept is None else placed(ends, kept, len(X))))
-        return results
+            return form, found, ends if kept is None else placed(ends, kept, len(X))
+
+        with jobs(self.n_jobs), quiet if len(agreement.scores) > 1 else nullcontext():
+            return in_threads(answer, range(len(data.arrays)))
 
     @property
     def labels_(self) -> list[str]:

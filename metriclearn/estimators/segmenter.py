@@ -144,7 +144,7 @@ class Segmenter(AgreementSegmenter):
         many seconds away. The default is a tenth of the median length of labeled segments, but at
         least one row.
     n_jobs : int, optional
-        Number of fits that run at the same time, as in joblib.
+        Number of threads of fits and predictions, as in joblib. It does not change the answers.
     verbose : bool, optional
         Show a progress bar of the fits always (True), never (False), or in a terminal (None).
 

@@ -4,7 +4,7 @@ changes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss, Loss
 from metriclearn.problem.partial_labels import Labeled, PartialPartition, labeled_part
 from metriclearn.problem.partition import Partition
+from metriclearn.running.executors import in_threads
 from metriclearn.running.parameters import Needs, Of, Whole, needs
 from metriclearn.running.values import check_each, check_weights
 
@@ -158,8 +159,7 @@ class PenaltySearch:
         apart = np.where(few | exact, 1.0, _APART).tolist()
         self._hulls = [Hull(one, list(one.extremes), r) for one, r in zip(problems, apart)]
         mosts = np.minimum(possible, np.where(whole & self._bounded, 0, 4 * likely + 10))
-        for hull, most in zip(self._hulls, mosts.tolist()):
-            hull.refine(most)
+        in_threads(Hull.refine, self._hulls, mosts.tolist())
         self._tasks: list[Any] = [(*one, {}, loss) for one in zip(self._hulls, parts, truths)]
         self._rows = [_losses(*task) for task in self._tasks]
 
@@ -196,11 +196,8 @@ class PenaltySearch:
             # Once no lower bound is below the least loss, look for skipped vertices around it.
             certain = not is_open[mean <= least + 1e-12].any()
             j = int(np.argmin(mean if certain else np.where(is_open, mean, np.inf)))
-            looked = [
-                (hull.apart > 1.0 or not certain)
-                and hull.look_around(int(at[j]), _NEAR if certain else None)
-                for hull, at in zip(self._hulls, places)
-            ]
+            nearest = [int(at[j]) for at in places]
+            looked = in_threads(partial(_looked, certain), self._hulls, nearest)
             for i in np.flatnonzero(looked):
                 self._rows[i] = _losses(*self._tasks[i])
             if not any(looked):
@@ -208,6 +205,13 @@ class PenaltySearch:
         logs = np.log(penalties)
         first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
         return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))
+
+
+def _looked(certain: bool, hull: Hull, j: int) -> bool:
+    """Look for vertices around vertex j, or for those that were skipped if the loss is certain."""
+    if certain and hull.apart == 1.0:
+        return False
+    return hull.look_around(j, _NEAR if certain else None)
 
 
 def _losses(
@@ -276,8 +280,8 @@ def matched_penalty(
     @cache
     def found(penalty: float) -> int:
         each = zip(problems, np.exp(penalty) * scale)
-        ends = [problem.solve(float(one)).ends[:-1] for problem, one in each]
-        return sum(int(np.count_nonzero(some[at])) for some, at in zip(hidden, ends))
+        found = in_threads(lambda problem, one: problem.solve(float(one)).ends[:-1], *zip(*each))
+        return sum(int(np.count_nonzero(some[at])) for some, at in zip(hidden, found))
 
     def falls_below(threshold: float) -> float:
         low = high = float(np.log(max(slopes)))

@@ -12,8 +12,10 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise, repeat
@@ -43,6 +45,7 @@ _CLIENT = Needs(
         isinstance(one, str) or hasattr(one, "scatter") or hasattr(one, "scheduler_address")
     ),
 )
+_POOL: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)  # of ``jobs``
 _SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take longer than others
 
 
@@ -130,6 +133,33 @@ def _limited() -> AbstractContextManager[Any]:
 def _libraries(n_modules: int) -> ThreadpoolController:
     """Find the libraries with threads that were loaded with so many modules."""
     return ThreadpoolController()
+
+
+@contextmanager
+def jobs(n_jobs: int | None) -> Iterator[None]:
+    """Give :func:`in_threads` this many threads, as in joblib, within a ``with`` block."""
+    if (count := effective_n_jobs(n_jobs)) == 1:
+        yield
+        return
+    token = _POOL.set(pool := ThreadPoolExecutor(count))
+    try:
+        yield
+    finally:
+        _POOL.reset(token)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def in_threads(function: Callable[..., Any], *columns: Iterable[Any]) -> list[Any]:
+    """Call a function for the items of columns, as ``map`` does, in the threads of :func:`jobs`.
+
+    Threads are efficient for long recordings, because compiled oracles release Python's global
+    lock. Calls within a thread run one after another. No call may change filters of warnings, which
+    all threads share.
+    """
+    items = list(zip(*columns))
+    if (pool := _POOL.get()) is None or len(items) < 2:
+        return [function(*one) for one in items]
+    return list(pool.map(lambda one: Context().run(function, *one), items))
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:

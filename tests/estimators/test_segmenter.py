@@ -496,20 +496,26 @@ def test_a_single_recording_with_all_labels_is_not_partly_labeled() -> None:
         assert {one.rule.multiple for one in fitted.cross_fit_.candidates} == multiples
 
 
-def test_fits_in_threads_leave_the_filters_of_warnings_alone(monkeypatch) -> None:
+def test_threads_change_no_answer_and_leave_the_filters_of_warnings_alone(monkeypatch) -> None:
     """Filters are of all threads: set in one, they would come and go in the others."""
     usual, threads = warnings.catch_warnings, set()
+    X, y = DATA.sequences, DATA.labels
 
     def watched(*args, **options):
         threads.add(threading.current_thread())
         return usual(*args, **options)
 
     monkeypatch.setattr(warnings, "catch_warnings", watched)
-    members = {"diagonal": [ml.ChangePointMetricLearner(regularizer=ml.L1(1e6))]}
+    zero = ml.ChangePointMetricLearner(regularizer=ml.L1(1e6))  # of which each fit warns
+    members = {"zero": [zero], "whitened": [ml.WhitenedMetricLearner()]}
     with usual(record=True) as caught:
         warnings.simplefilter("always")
-        ml.Segmenter(members, n_folds=2, n_jobs=2).fit(DATA.sequences, DATA.labels)
+        one, several = (ml.Segmenter(members, n_folds=2, n_jobs=n).fit(X, y) for n in (1, 3))
+        for data in (X, X[0]):
+            np.testing.assert_equal(several.predict(data), one.predict(data))
     assert threads == {threading.main_thread()}
+    assert np.array_equal(several.cross_fit_.losses, one.cross_fit_.losses)
+    assert np.array_equal(several.agreement_.weights, one.agreement_.weights)
     assert all("held out" in str(one.message) for one in caught)
 
 

@@ -21,6 +21,8 @@ from metriclearn.datasets import make_change_points, pack_sequences
 from metriclearn.running.executors import (
     DaskExecutor,
     ThreadExecutor,
+    in_threads,
+    jobs,
     one_blas_thread,
     shard_bounds,
 )
@@ -300,3 +302,24 @@ def test_lost_scheduler_is_one_sentence(tmp_path: Path) -> None:
     finally:
         client.close(timeout=1)
         cluster.close()
+
+
+def test_threads_of_a_block_keep_the_order_and_have_no_threads_of_their_own() -> None:
+    met = threading.Barrier(2, timeout=30)
+
+    def here(number: int) -> tuple[int, list[int]]:
+        met.wait()  # only two threads at the same time pass
+        assert threading.current_thread() is not threading.main_thread()
+        return number, in_threads(lambda other: threading.get_ident() - other, [0] * 2)
+
+    with jobs(2):
+        found = in_threads(here, range(8))
+        with pytest.raises(ZeroDivisionError):
+            in_threads(lambda one: 1 / one, [1, 0])
+        alone = in_threads(lambda one: threading.current_thread(), [0])
+    assert [number for number, _ in found] == list(range(8))
+    assert all(first == second for _, (first, second) in found)
+    main = threading.main_thread()
+    assert alone == [main]
+    assert in_threads(lambda one: threading.current_thread(), "ab") == [main] * 2
+    assert in_threads(max, []) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -21,6 +20,7 @@ from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.named_segments import NamedPartition
 from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.executors import in_threads
 from metriclearn.views.plain import leaves_out, rows_of
 
 
@@ -87,6 +87,11 @@ def answers_of(
         All names; names in the results are codes of these. None if names do not matter.
     seen : dict, optional
         The rows that fitted views have computed of this recording.
+
+    Warns
+    -----
+    UserWarning
+        About segments of a few samples, which says nothing of an answer of several scores.
     """
     # A given number cannot rest on names alone, if other scores have a metric.
     alone = [getattr(score, "is_of_names_alone", False) for score in scores]
@@ -94,26 +99,27 @@ def answers_of(
     answers: list[Any] = [None] * len(scores)
     # Fit by fit, so that only one reading is in memory.
     order = sorted(range(len(scores)), key=fits.__getitem__)
-    # A warning about segments of a few samples is not needed for a single member.
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        for _, group in groupby(order, key=fits.__getitem__):
-            reading, forms = None, {}
-            for j in group:
-                score = scores[j]
-                if not isinstance(score, SegmentScore) or leaves_out(score.view):
-                    found = score.segment(X, count)
-                else:
-                    reading = score.read(X, seen) if reading is None else reading
-                    if score.unit not in forms:
-                        forms[score.unit] = score.form_of(reading)
-                    wanted = None if score.is_of_names_alone and not all(alone) else count
-                    found = score.best(forms[score.unit], wanted)
-                if isinstance(found, NamedPartition) and classes is not None:
-                    codes = np.searchsorted(classes, score.classes)
-                    found = NamedPartition(found.change_points, codes[found.names])
-                elif type(found) is not Partition:
-                    found = Partition(ends=found.change_points)
-                answers[j] = found
+    for _, group in groupby(order, key=fits.__getitem__):
+        reading, forms, asked = None, dict[Any, Any](), []
+        for j in group:
+            score = scores[j]
+            if not isinstance(score, SegmentScore) or leaves_out(score.view):
+                answers[j] = score.segment(X, count)
+                continue
+            reading = score.read(X, seen) if reading is None else reading
+            if score.unit not in forms:
+                forms[score.unit] = score.form_of(reading)
+            wanted = None if score.is_of_names_alone and not all(alone) else count
+            asked.append((j, forms[score.unit], wanted))
+        best = in_threads(lambda one: scores[one[0]].best(*one[1:]), asked)
+        for (j, *_), found in zip(asked, best):
+            answers[j] = found
+    for j, found in enumerate(answers):
+        if isinstance(found, NamedPartition) and classes is not None:
+            codes = np.searchsorted(classes, scores[j].classes)
+            answers[j] = NamedPartition(found.change_points, codes[found.names])
+        elif type(found) is not Partition:
+            answers[j] = Partition(ends=found.change_points)
     return answers
 
 

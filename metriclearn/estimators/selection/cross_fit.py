@@ -18,7 +18,7 @@ from scipy.special import ndtr, stdtrit
 from metriclearn.estimators.reading.given import Given, count_segments
 from metriclearn.estimators.reading.labels import read_labelings
 from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
-from metriclearn.estimators.scores.segment_score import labeled_forms
+from metriclearn.estimators.scores.segment_score import SegmentScore, labeled_forms
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule, Rules
 from metriclearn.estimators.selection.stacking import (
@@ -32,6 +32,7 @@ from metriclearn.oracles.expected_loss import best_consensus
 from metriclearn.problem.consensus_form import ConsensusForm
 from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.running.executors import in_threads
 
 # What a segment of a compromise is worth beyond its expected loss: the compromise of members that
 # disagree has too few segments. Tuning this number on recordings left out brought nothing.
@@ -119,15 +120,21 @@ class CrossFit:
             for rule in rules(self, m):
                 more.append(Candidate(m, rule, self._penalized(m, rule)))
         answers: list[dict[int, Partition]] = [{} for _ in more]
-        for k, places in enumerate(self.parts.left_out):
-            scores, fits = [one.scores[k] for one in more], [one.member for one in more]
-            for i in places.tolist():
-                X, seen = self.given.data.arrays[i], {}
-                for m in {one.member for one in more}:
-                    seen.update(self.views[m].seen(k, i))
-                found = answers_of(scores, fits, X, classes=self.given.classes, seen=seen)
-                for answer, one in zip(answers, found):
-                    answer[i] = one
+        fits = [one.member for one in more]
+
+        def left_out(k: int, i: int) -> list[Partition]:
+            X, seen = self.given.data.arrays[i], {}
+            for m in set(fits):
+                seen.update(self.views[m].seen(k, i))
+            scores = [one.scores[k] for one in more]
+            return answers_of(scores, fits, X, classes=self.given.classes, seen=seen)
+
+        pairs = [(k, i) for k, some in enumerate(self.parts.left_out) for i in some.tolist()]
+        alike = all(isinstance(one, SegmentScore) for row in self.scores for one in row)
+        each = in_threads if alike else map  # other models may not bear several threads
+        for (_, i), found in zip(pairs, each(left_out, *zip(*pairs))):
+            for answer, one in zip(answers, found):
+                answer[i] = one
         candidates, known = (*self.candidates, *more), (*self.answers, *answers)
         return replace(self, candidates=candidates, answers=known)
 

@@ -33,7 +33,7 @@ from metriclearn.estimators.selection.parts import (
 from metriclearn.estimators.selection.rules import Rules
 from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import TimeLimit
-from metriclearn.running.executors import one_blas_thread
+from metriclearn.running.executors import jobs, one_blas_thread
 from metriclearn.running.notes import note
 from metriclearn.running.progress import share_done
 from metriclearn.views.boundary import BoundaryFeatures
@@ -186,7 +186,7 @@ class Fits:
         members = thinned(members, given, parts)
         # The last bits depend on the number of BLAS threads, and must not depend on ``n_jobs``.
         single = one_blas_thread(given.data.arrays[0].shape[1])
-        with single, self.bar(members, len(parts)) as bar:
+        with single, jobs(self.n_jobs), self.bar(members, len(parts)) as bar:
             for group in by_view(members, self.seconds is not None):
                 views = PartViews(group[0].view, parts, given, known)
                 try:
