@@ -120,9 +120,10 @@ class Segmenter(AgreementSegmenter):
         groups; then other settings are tried, see ``choice_``.
     names : bool, optional
         Whether labels are names, that is, mean the same in all recordings. By default labels count
-        as names if some label recurs within a recording after a different label, and if recordings
-        of two groups share a label; with a single group, if two recordings do. A single recording
-        does not need to share one.
+        as names if recordings of two groups share one (with a single group, two recordings; a
+        single recording shares none), and if they are classes: not numbers that only rise within
+        each of several recordings, and not texts that number segments
+        (:func:`metriclearn.datasets.name_classes`).
     n_folds : int
         Number of parts into which recordings are divided. Each part is left out once. Parts consist
         of whole groups, so there are at most as many parts as groups.
@@ -292,8 +293,7 @@ class Segmenter(AgreementSegmenter):
         if parts.left_out:
             fitted._validate(divided, parts)
         if fitted.classes_ is None and self.names is not False:  # no member predicts names
-            known = given.data.arrays, given.labels
-            numbered = given.recordings is None
+            known, numbered = (given.data.arrays, given.labels), given.recordings is None
             fitted.row_names_ = RowNames.of_classes(*known, numbered, self.names)
         fitted.divides_equal_ = any(map(divides_equal, given.labels))
         note_constant(fitted, varies)

@@ -263,6 +263,27 @@ def test_names_that_no_two_groups_share_are_no_names() -> None:
         assert (None if classes is None else classes.tolist()) == names
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "are_names"),
+    [
+        (["sit", "walk", "lie"], ["sit", "walk", "lie"], True),
+        ([3, 1, 2], [1, 2, 3], True),
+        ([True, False], [True, False], True),
+        ([0, 1, 2], [0, 1, 2], False),
+        ([0.5, 1.0, 2.0], [0.0, 1.0], False),
+        (["shot 1", "shot 2", "shot 3"], ["shot 1", "shot 2"], False),
+        (["sit", "walk"], ["lie", "run"], False),
+    ],
+)
+@pytest.mark.parametrize("kind", [None, object])
+def test_labels_that_occur_once_in_each_recording(kind, first, second, are_names) -> None:
+    y = [np.repeat(np.array(one, dtype=kind), 20) for one in (first, second)]
+    X = [np.random.default_rng(0).normal(size=(len(one), 2)) for one in y]
+    fitted = ml.Segmenter(ml.ChangePointMetricLearner(), n_folds=2, verbose=False)
+    with warnings.catch_warnings(action="ignore"):
+        assert bool(fitted.fit(X, y).labels_) == are_names
+
+
 def test_a_change_of_rhythm_is_found_in_a_single_signal() -> None:
     """Waves of equal size with periods of 20, 10 and 5 samples: means and deviations are alike."""
     noise = 0.2 * np.random.default_rng(0).normal(size=(4, 360, 1))

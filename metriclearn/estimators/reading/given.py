@@ -17,6 +17,7 @@ from metriclearn.datasets.segment_labels import runs
 from metriclearn.datasets.sequences import LabeledSequences, labeled_as
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
 from metriclearn.estimators.reading.labels import (
+    are_classes,
     list_labelings,
     none_as_unlabeled,
     read_labelings,
@@ -91,9 +92,9 @@ class Given(NamedTuple):
     def named(self, who: str, wanted: bool | None) -> Self:
         """Return the same with codes and classes if labels are names.
 
-        With ``wanted=None``, labels are names if some label recurs within a recording after a
-        different label, and if recordings of two groups share a label; with a single group, if two
-        recordings do. A single recording does not need to share one.
+        With ``wanted=None``, labels are names if they are classes (:func:`are_classes`), and if
+        recordings of two groups share one; with a single group, if two recordings do. A single
+        recording does not need to share one.
         """
         if wanted is False:
             return self
@@ -110,9 +111,7 @@ class Given(NamedTuple):
         units = (self.groups if several else np.arange(len(self.groups))).tolist()
         pairs = {(u, c) for u, row in zip(units, known) for c in np.unique(row).tolist()}
         shared = len(used) == 1 or len({c for _, c in pairs}) < len(pairs)
-        stretches = [row[np.flatnonzero(np.diff(row, prepend=-1))] for row in known]
-        recurs = any(len(np.unique(one)) < len(one) for one in stretches)
-        if wanted or (shared and recurs):
+        if wanted or (shared and are_classes([classes[row] for row in known])):
             return self._replace(codes=codes, classes=classes)
         return self
 

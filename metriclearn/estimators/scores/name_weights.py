@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.segment_labels import name_classes, runs
-from metriclearn.estimators.reading.labels import note_alike, sample_labels
+from metriclearn.estimators.reading.labels import are_classes, note_alike, sample_labels
 from metriclearn.problem.partition import Partition
 from metriclearn.views.neighbors import Neighbors, StandardWindows
 from metriclearn.views.plain import rows_of
@@ -173,20 +172,12 @@ class RowNames:
         numbered: bool,
         names: bool | None = None,
     ) -> Self | None:
-        """Learn to name segments, if the labels of recordings are classes.
-
-        If ``numbered``, labels that are numbers may count the segments of a recording. With
-        ``names``, labels are classes although none may recur.
-        """
+        """Learn to name segments, if ``names``, or if labels are classes (:func:`are_classes`)."""
         labels = [sample_labels(one, len(X)) for one, X in zip(labelings, arrays)]
         given = [one for one in labels if one is not None]
         if len(given) < len(labels):
             return None
-        known = [one[one != -1] for one in given]
-        spelled = [runs(one) for one in known if len(one)]
-        recur = any(len(set(one)) < len(one) for one in spelled)
-        texts = all(one.dtype.kind in "SUO" for one in known)
-        if not names and (not name_classes(spelled) or (numbered and not recur and not texts)):
+        if not names and not are_classes([one[one != -1] for one in given], numbered):
             return None
         return cls.learn(arrays, given)
 
