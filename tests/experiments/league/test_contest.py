@@ -279,8 +279,9 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, ca
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
-def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: Path) -> None:
+def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path, monkeypatch) -> None:
     options = ("only=routines", "refit=[one_segment,euclidean,full]", "pictures=false")
+    monkeypatch.setattr("experiments.harness.comparison.default_losses", None)  # takes long
     results = results_of(tmp_path, "experiment=league", *options)
     committed = read_results(Path(CONFIGS).parent / "docs/results/league.json")
     rows, before = (
