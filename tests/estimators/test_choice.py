@@ -83,7 +83,8 @@ def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
     """The first member is fitted even if there is no time; the others are named."""
     chosen(XS[:4], YS[:4], members={"watched": [Watched(**QUICK)]}, seconds=900, n_folds=2)
     assert set(Watched.limits) == {45.0}
-    hurried = chosen(XS[:4], YS[:4], seconds=1e-9, n_folds=2)
+    with pytest.warns(UserWarning, match="members of 4 of 4 families are left out.*no time"):
+        hurried = chosen(XS[:4], YS[:4], seconds=1e-9, n_folds=2)
     assert hurried.learner_.solution_.reason == "callback"
     assert list(hurried.learner_.callbacks) == []
     assert {name.partition(",")[0] for name in hurried.choice_.names} == {"diagonal"}

@@ -532,7 +532,10 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     y[0][20:25], y[1][:-1] = "-1", "-1"  # r0 becomes two stretches, and r1 one row
     names = list("abcd")
     data = ml.datasets.LabeledSequences("d", X, y, names, names, ["p", "q"])
-    with pytest.warns(UserWarning, match="count as unlabeled"):
+    with (
+        pytest.warns(UserWarning, match="count as unlabeled"),
+        pytest.warns(UserWarning, match=r"stretches of one row .* are left out: b\."),
+    ):
         fitted = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(data, groups=[0, 1, 2, 2])
     assert fitted.cross_fit_.parts.groups.tolist() == [0, 0, 1, 1]
     with assert_refused("y=None for LabeledSequences"):
@@ -862,6 +865,7 @@ def test_segments_of_a_frame_have_the_times_of_its_index(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Int64", "Float64", "int64[pyarrow]"])
+@pytest.mark.filterwarnings("ignore:Segmenter.segments has 20 rows per second and the model 10")
 def test_missing_values_of_a_frame_are_those_of_an_array(kind: str) -> None:
     """With times, too, at twice the rate of the model: known values are averaged."""
     if "pyarrow" in kind:

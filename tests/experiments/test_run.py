@@ -187,6 +187,7 @@ def test_a_folder_is_not_for_training_and_for_test(own: tuple[Path, Path], tmp_p
     assert "5 of 5 are the same in both, such as 'series0'; name another folder." in message
 
 
+@pytest.mark.filterwarnings("ignore:Columns of times are no features")
 def test_columns_are_ignored_as_the_note_on_them_says(own: tuple[Path, Path], tmp_path) -> None:
     table = pd.read_csv(own[0] / "series0.csv")
     for i in range(4):

@@ -352,9 +352,8 @@ def test_names_are_equally_likely_where_a_classifier_gives_nan() -> None:
     model = ml.estimators.Viterbi(views.Posteriors(GaussianNB(), 1), penalty=1.0)
     told = r"GaussianNB gives probabilities with NaN for 8 of 8"
     with pytest.warns(UserWarning, match=told) as notes:
-        found = model.fit([X, X], [labels, labels]).predict(X)
-        np.testing.assert_allclose(model.predict_proba(X), 0.5)
-    assert len(set(found)) == 1
+        found = model.fit([X, X], [labels, labels]).predict_proba(X)
+    np.testing.assert_allclose(found, 0.5)
     assert {note.filename for note in notes} == {__file__}  # though scikit-learn calls the view
 
 

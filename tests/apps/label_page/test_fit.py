@@ -119,6 +119,7 @@ def test_boundaries_beside_unlabeled_time_are_learned(tmp_path, n_recordings, la
         assert len(found) <= 10  # changes alone count as all between the first and the last
 
 
+@pytest.mark.filterwarnings("ignore:Rows are .* s apart", "ignore:There are holes in the times")
 def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path) -> None:
     """Rows of one time are one row, and results have the times of the column, holes included."""
     needs_label()
