@@ -133,9 +133,7 @@ def test_report_in_a_browser(browser: Any, synthetic: Path, width: int, scheme: 
 @needs_data
 def test_unlabeled_stretches_unknown_or_segments_of_their_own(tmp_path: Path) -> None:
     fewer = ("tiny=true", "n_jobs=1", "~methods.rca", "~methods.euclidean", "~methods.full")
-    member = "{one:[{_target_:metriclearn.ChangePointMetricLearner}]}"
-    ours = f"+methods.ours.estimator.members={member}"
-    fewer = (*fewer, "~methods.named_logistic", "pictures=false", ours)
+    fewer = (*fewer, "~methods.named_logistic", "pictures=false", "~methods.ours")
     results = results_of(tmp_path, "experiment=hapt_unknown", *fewer)
     losses, names, *_, numbers = results["tables"]
     assert next(iter(losses["columns"].values())) == "unlabeled stretches unknown in training"
@@ -277,7 +275,7 @@ end_with(main)
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
-    fewer = ("~methods.diagonal_l2", "~methods.rca", "n_folds=2")
+    fewer = ("~methods.diagonal_l2", "~methods.rca", "~methods.ours", "n_folds=2")
     options = ["experiment=synthetic", *FEW, *fewer, f"outputs={tmp_path}"]
     command = [sys.executable, "-m", "experiments.run", *options]
 

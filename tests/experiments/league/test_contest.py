@@ -25,7 +25,14 @@ from experiments.league.penalties import PenaltyRegression
 from experiments.league.ranks import against_ours, mean_ranks, on_other_units, within_interval
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
-from metriclearn import ChangePointMetricLearner, FullMetric, Partition, Segmenter, SquaredFrobenius
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    FullMetric,
+    Partition,
+    Segmenter,
+    SquaredFrobenius,
+)
 from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import PenaltyTargets, data_folder, load_dataset
 from metriclearn.indices import partition_loss
@@ -97,7 +104,7 @@ def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
         step = np.outer(TRUTH == 1, [2.0, 0.0])
         return [x + step + 6.0 * RNG.normal(size=(90, 1)) for x in noisy(0.0)]
 
-    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1))
+    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), BundleDual(0.05))
     X, new, losses = shared(), shared(), []
     for learners in ([TunedSegmenter()], [learner, learner]):
         model = MetricAlone(learners).fit(X, [TRUTH] * 4)
@@ -279,9 +286,8 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, ca
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")
-def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path, monkeypatch) -> None:
-    options = ("only=routines", "refit=[one_segment,euclidean,full]", "pictures=false")
-    monkeypatch.setattr("experiments.harness.comparison.default_losses", None)  # takes long
+def test_methods_that_are_not_fitted_again_keep_their_committed_rows(tmp_path: Path) -> None:
+    options = ("only=routines", "refit=[one_segment,euclidean]", "pictures=false")
     results = results_of(tmp_path, "experiment=league", *options)
     committed = read_results(Path(CONFIGS).parent / "docs/results/league.json")
     rows, before = (
