@@ -34,15 +34,14 @@ from tests.sentences import assert_refused
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
 NEW = make_change_points(4, 80, 6, 3, (3, 5), random_state=1)
-METRICS = {
-    "diagonal": [ml.ChangePointMetricLearner(), ml.ChangePointMetricLearner(ml.DiagonalMetric())],
-    "euclidean": [TunedSegmenter()],
-}
-MEMBER = {"diagonal": [ml.ChangePointMetricLearner(ml.DiagonalMetric())]}
+QUICK = ml.BundleDual(tolerance=0.1)
+METRIC = ml.ChangePointMetricLearner(solver=QUICK)
+METRICS = {"diagonal": [METRIC, METRIC], "euclidean": [TunedSegmenter()]}
+MEMBER = {"diagonal": [METRIC]}
 NAMED = {
     "frames": [Viterbi(ml.views.Posteriors(LogisticRegression(), 1), penalty=2.0)],
-    "segments": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1))],
-    "diagonal": [ml.ChangePointMetricLearner()],
+    "segments": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1), solver=QUICK)],
+    "diagonal": [METRIC],
 }
 
 
@@ -389,7 +388,7 @@ def test_penalties_are_tuned_on_labeled_rows_and_eight_usual_segments_around() -
 
 def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() -> None:
     """A quarter of each recording is labeled, so three quarters tell nothing but their rows."""
-    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    members = MEMBER
     X, y = DATA.sequences[:6], DATA.labels[:6]
     few = [np.where(np.arange(len(one)) < 40, one, -1) for one in y]
     fitted = ml.Segmenter(members, n_folds=3, verbose=False).fit(X, few)
@@ -423,7 +422,7 @@ def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() ->
 
 def test_labels_that_tell_no_rate_of_boundaries_leave_multiples_of_the_tuned_penalty() -> None:
     """At most one boundary may be none, so nobody knows how many to expect, unless it is stated."""
-    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    members = MEMBER
     X, regions = DATA.sequences[:4], [(t, t + 20, AT_MOST_ONE) for t in (0, 20, 50)]
     y = [ml.PartialPartition(80, regions=regions)] * 4
     fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
@@ -442,7 +441,7 @@ def test_labels_that_allow_a_boundary_everywhere_do_not_divide_all_rows(combine)
     ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
     near = [[(max(t - 9, 0), min(t + 9, 200), AT_LEAST_ONE) for t in one[::2]] for one in ends]
     y = [ml.PartialPartition(200, regions=regions) for regions in near]
-    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    members = MEMBER
     fitted = ml.Segmenter(members, n_folds=2, combine=combine, verbose=False)
     found = fitted.fit(data.sequences, y).predict_change_points(data.sequences)
     assert sum(map(len, found)) < 2 * sum(len(one) + 1 for one in ends)
@@ -457,7 +456,7 @@ def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
         np.where((one[0] - 1 <= rows) & (rows <= one[2]), np.searchsorted(one, rows, "right"), -1)
         for one in ends
     ]
-    new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    new = ml.Segmenter(MEMBER, n_folds=2, verbose=False)
     with pytest.warns(UserWarning, match="was given changes alone, so it takes them as all"):
         one = clone(new).fit(data.sequences, alone)
     other = clone(new).fit(data.sequences, between)
@@ -468,7 +467,7 @@ def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
 def test_changes_alone_keep_names_and_need_three_segments() -> None:
     data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
     ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
-    new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    new = ml.Segmenter(MEMBER, n_folds=2, verbose=False)
     named = [np.full(200, -1, dtype=object) for _ in ends]
     for labels, some in zip(named, ends):
         for i, t in enumerate(some):
