@@ -71,7 +71,6 @@ def test_gradient_is_exact(metric, way) -> None:
         assert beyond.mean == pytest.approx(predicted, abs=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:NamedSegmentLearner stopped .max_rounds")
 def test_gaps_are_relative_to_a_single_segment_of_the_rarest_name() -> None:
     """At the start of training it is the answer of largest loss, among all, and none is tied."""
     rng = np.random.default_rng(0)

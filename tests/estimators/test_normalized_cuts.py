@@ -27,9 +27,6 @@ ONE = ml.features.ImageFeatures(PixelBlocks(1), SMALL.groups)
 FLAT = np.full((40, 50, 3), 0.5)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
 def arrays(count: int = 4, seed: int = 0, size: int = 60) -> tuple[list[NDArray], list[NDArray]]:
     """One feature of five tells the clusters, and a louder one says something else."""
     random = np.random.default_rng(seed)

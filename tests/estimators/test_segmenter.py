@@ -304,12 +304,12 @@ def metric_of(X: list, y: list, **parameters: Any) -> tuple[NDArray, NDArray]:
     solver = ml.BundleDual(tolerance=1e-2)
     learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), solver=solver, **parameters)
     members = {"diagonal": [learner]}
-    with warnings.catch_warnings(action="ignore"):
-        fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
-        alone = clone(learner).fit(X, y).components_
+    fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
+    alone = clone(learner).fit(X, y).components_
     return fitted.cross_fit_.models[0][-1].components_, alone
 
 
+@pytest.mark.filterwarnings("ignore:.* learned a penalty of 0")  # from labels of single rows
 def test_members_learn_from_labeled_stretches_and_the_rows_between_two_that_are_close() -> None:
     X, y = DATA.sequences[:4], DATA.labels[:4]
     known = partly(y, lambda T: np.arange(T) < 60)
@@ -349,8 +349,7 @@ def test_every_part_learns_even_from_labels_without_a_boundary_and_from_few_rows
         (30, partly(y, lambda T: np.abs(np.arange(T) - T // 2) < 12)),
     ):
         member = Member("diagonal", learner, every=every)
-        with warnings.catch_warnings(action="ignore"):
-            fitted = ml.Segmenter({"diagonal": [member]}, n_folds=2, verbose=False).fit(X, labels)
+        fitted = ml.Segmenter({"diagonal": [member]}, n_folds=2, verbose=False).fit(X, labels)
         assert all(len(one.components_) for one in fitted.cross_fit_.models[0])
 
 
@@ -517,8 +516,7 @@ def test_names_and_numbers_are_used_as_asked() -> None:
     frames = {"frames": NAMED["frames"]}
     for options, groups in (({}, None), ({"combine": "best"}, None), ({}, [0] * 6)):
         segmenter = ml.Segmenter(frames, names=False, n_folds=2, verbose=False, **options)
-        with warnings.catch_warnings(action="ignore"):
-            found = segmenter.fit(X, y, groups).predict(X[0])
+        found = segmenter.fit(X, y, groups).predict(X[0])
         assert found.dtype.kind == "i"
         assert len(segmenter.predict_change_points(X[0], n_segments=6)) == 6
     follower = segmenter.fit(X, y).follower()
@@ -614,11 +612,10 @@ def test_recordings_that_teach_nothing_stop_no_member() -> None:
 
         def fits(members, X, y, lacking=lacking):
             """With such a recording at the start, and without it."""
-            with warnings.catch_warnings(action="ignore"):
-                return [
-                    ml.Segmenter(members, n_folds=2, verbose=False).fit([*more, *X], [*labels, *y])
-                    for more, labels in ([[one] for one in lacking], ([], []))
-                ]
+            return [
+                ml.Segmenter(members, n_folds=2, verbose=False).fit([*more, *X], [*labels, *y])
+                for more, labels in ([[one] for one in lacking], ([], []))
+            ]
 
         after, before = fits(NAMED, X[1:], y[1:])
         assert sorted(after.left_out_) == [1, 2, 3, 4]
@@ -758,8 +755,7 @@ def test_the_summary_tells_on_how_many_groups_it_rests() -> None:
     rests = {}
     for n_groups in (6, 3, 1):
         segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False)
-        with warnings.catch_warnings(action="ignore"):
-            rests[n_groups] = segmenter.fit(X, y, np.arange(6) % n_groups).summary()["rests on"]
+        rests[n_groups] = segmenter.fit(X, y, np.arange(6) % n_groups).summary()["rests on"]
         assert "members left out" not in segmenter.summary()
     assert rests[6] == f"6 independent groups, {n} labeled segments"
     for few, text in ((3, "From 3 groups nobody can"), (1, "From 1 group nobody can")):

@@ -91,7 +91,6 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
 
 
 @pytest.mark.parametrize(("n_recordings", "labeled"), [(1, True), (3, True), (1, False)])
-@pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
 def test_boundaries_beside_unlabeled_time_are_learned(tmp_path, n_recordings, labeled) -> None:
     """Every other segment has a label, or none has one."""
     folder, names = tmp_path / "recordings", NAMES[:n_recordings]

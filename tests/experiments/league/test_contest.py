@@ -96,7 +96,6 @@ def test_a_vote_over_samples_has_the_members_of_a_segmenter() -> None:
     assert np.mean([partition_loss(one, truth) for one in found]) < 0.5
 
 
-@pytest.mark.filterwarnings("ignore:recordings held out are segmented with a loss of")
 def test_one_kind_of_metric_takes_the_place_of_all_members() -> None:
     """Two columns share a large noise, and only their difference changes: a full metric sees it."""
 
