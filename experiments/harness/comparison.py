@@ -129,11 +129,12 @@ class Comparison(Procedure):
         return list(filter(None, (self.config.get(self.entries) or {}).values()))
 
     def default(self, outcomes: list[Outcome]) -> dict[str, Any]:
-        """Return what the default does on small data sets, if the row "ours" is the default.
+        """Return what the default does on small data sets, if it was fitted as the row "ours".
 
         Those that concern only experiments of another kind are left out.
         """
-        mine = [one.estimator for one in self._entries() if one.name == OURS]
+        fitted = {one.name for one in outcomes if one.method.estimator is not None}
+        mine = [one.estimator for one in self._entries() if one.name == OURS and OURS in fitted]
         plain = [one for one in mine if set(one) <= {"_target_", "verbose"}]
         if not plain or plain[0]["_target_"] != "metriclearn.Segmenter" or self.config.tiny:
             return {}

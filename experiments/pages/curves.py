@@ -53,6 +53,7 @@ class Panel:
 def plot_curves(parts: Sequence[Panel], message: str, ax: Axes | None = None) -> Figure:
     """Plot all panels, with error bars. The first curve is ours. Panels are stacked if axes are
     given, and are in rows of two otherwise."""
+    n_columns = 2 if ax is None else 1  # of the legend: given axes may be narrow
     if ax is not None:
         axes = panels(canvas(ax, (1.0, 1.0), message), [1.0] * len(parts), stacked=True)
     else:
@@ -74,7 +75,7 @@ def plot_curves(parts: Sequence[Panel], message: str, ax: Axes | None = None) ->
         say(panel, part.title)
         panel.set_ylim(bottom=0)
         tidy(panel, part.xlabel, part.ylabel, "y")
-        legend(panel, loc="upper left", ncols=2, columnspacing=1.0, handlelength=1.5)
+        legend(panel, loc="upper left", ncols=n_columns, columnspacing=1.0, handlelength=1.5)
     figure = figure_of(axes[0])
     figure.draw_without_rendering()
     for panel in axes[: len(parts)]:  # room for the legend above all lines

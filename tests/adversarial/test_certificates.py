@@ -41,7 +41,6 @@ def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
     return hinge / len(X) + regularizer.strength * float(np.trace(B))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_nothing_converges_on_rounding() -> None:
     """A strength that is nothing beside the unit, and more features than samples."""
     X = np.random.default_rng(0).normal(size=(4, 5)) * 1e7

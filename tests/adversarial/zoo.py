@@ -58,7 +58,9 @@ def _no_numbers() -> Iterator[Hostile]:
         return changed
 
     for size in (1e-320, 1e-160, 1e-100, 1e100, 1e160, 1e308):
-        yield Hostile(f"X times {size:g}", X * size)
+        with np.errstate(over="ignore"):
+            scaled = X * size
+        yield Hostile(f"X times {size:g}", scaled)
         yield Hostile(f"X with {size:g}", at(size))
     for value in (np.nan, np.inf, -np.inf):
         yield Hostile(f"X with {value}", at(value), no_numbers=True)

@@ -16,7 +16,6 @@ HOLED = holed(X)
 FEW = ml.BundleDual(max_rounds=30)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_learner_that_leaves_rows_out_is_the_learner_of_the_kept_rows() -> None:
     model = ml.ChangePointMetricLearner(view=views.LeaveOut()).fit(HOLED, Y)
     kept = [np.flatnonzero(~np.isnan(array).any(axis=1)) for array in HOLED]
@@ -52,7 +51,6 @@ def test_copies_of_streams_and_streams_of_a_segmenter_that_is_tuned(copied) -> N
             assert ends + rest == wanted
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_clusterings_fill_gaps() -> None:
     clusters = ml.ClusteringMetricLearner(view=views.Fill()).fit(HOLED, Y)
     assert clusters.score(HOLED, Y) > -3.0
@@ -73,7 +71,6 @@ class Seen(views.plain.PlainView):
         return X
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_learners_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
     learner = ml.ChangePointMetricLearner(view=Seen())
     ml.regularization_path(learner, X, Y, 2, groups=[0, 0, 1, 1, 2, 2])
@@ -86,7 +83,6 @@ def test_learners_pass_groups_to_the_view_and_forget_an_earlier_fit() -> None:
     assert len(learner.predict_states(SIX[0])) == 90
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_names_without_a_sample_complete_nothing() -> None:
     """The samples of a name may be left out, or have the weight 0."""
     labels = [np.where(np.arange(90) < 50, y, "").astype(object) for y in ODD]
@@ -98,7 +94,6 @@ def test_names_without_a_sample_complete_nothing() -> None:
     assert "alone" not in np.concatenate(model.predict(OF_NAMES[1:]))
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_training_losses_are_those_of_the_tuned_penalty() -> None:
     strong = ml.SquaredFrobenius(100.0)
     model = ml.WhitenedMetricLearner(regularizer=strong, retune=True).fit(X, Y)

@@ -46,7 +46,8 @@ def test_a_new_regularizer() -> None:
     learner = ml.ChangePointMetricLearner(regularizer=ElasticNet(), verbose=False).fit(XS, YS)
     assert learner.solution_.converged
     assert learner.score(XS, YS) > -0.1
-    learner.set_params(regularizer__strength=1e3).fit(XS, YS)
+    with pytest.warns(UserWarning, match=r"ElasticNet\(strength=1000.0\) is too strong"):
+        learner.set_params(regularizer__strength=1e3).fit(XS, YS)
     assert len(learner.components_) == 0
 
 

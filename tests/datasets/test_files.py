@@ -147,10 +147,15 @@ def test_times_are_no_features_and_values_may_be_missing(tmp_path: Path) -> None
         merged = load_tables(tmp_path, 1.0, times={"a": times})
     assert merged.labels[0].tolist() == [*"ppppqq"]
     (tmp_path / "segments.csv").write_text("recording,start,end,label\na,5,6,p\n")
-    with pytest.warns(UserWarning, match="begin at 5 s in 'a', subtract"):
+    with (
+        pytest.warns(UserWarning, match="begin at 5 s in 'a', subtract"),
+        pytest.warns(UserWarning, match="5 of 6 s are in no segment"),
+        pytest.warns(UserWarning, match="are left out: Time"),
+    ):
         load_tables(tmp_path, 1.0, times={"a": replace(times, origin=5.0)})
     file.write_text("\n".join(["Time (s),x,label", *(f"{-i},{i},a" for i in range(12))]))
-    assert load_files(tmp_path, pattern="a.csv").feature_names == ["Time (s)", "x"]
+    with pytest.warns(UserWarning, match=r"that increase in every row .*ignore=\['x'\]"):
+        assert load_files(tmp_path, pattern="a.csv").feature_names == ["Time (s)", "x"]
 
 
 def test_group_column(tmp_path: Path) -> None:

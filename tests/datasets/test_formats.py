@@ -169,6 +169,7 @@ SPEAKER = "SPEAKER meeting 1 {} {} <NA> <NA> {} <NA> <NA>\n"
          [(0.0, 1.0, "A"), (1.0, 2.5, "B C")]),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:'.*' has segments of 'meeting', and they are read as those")
 def test_files_as_other_programs_write_them(name, content, segments, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     assert read_labels(tmp_path / name) == {"a": segments}

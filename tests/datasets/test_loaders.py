@@ -93,6 +93,7 @@ def test_real_files(shared_folder: Callable[[str], Path], name, options, expecte
          {"speakerA", "speakerB", "speakerC", "speakerD"}),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Segments too short for a row")
 def test_real_sound(shared_folder, tmp_path, name, recording, rows, labels) -> None:
     audio = pytest.importorskip("metriclearn.features.media.audio")
     options = {"recordings": [recording], "cache": tmp_path}

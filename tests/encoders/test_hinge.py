@@ -184,7 +184,7 @@ def test_one_answer_in_threads_and_in_single_precision() -> None:
         loss = StructuredHingeLoss(**options)
         value = loss(outputs, DATA.labels)
         value.backward()
-        values.append(float(value))
+        values.append(value.item())
         slopes.append(np.concatenate([Z.grad.numpy() for Z in outputs]))
     np.testing.assert_allclose(values, values[0], rtol=1e-12)
     for other in slopes[1:]:
@@ -193,7 +193,7 @@ def test_one_answer_in_threads_and_in_single_precision() -> None:
     value = StructuredHingeLoss()(single, DATA.labels)
     value.backward()
     assert value.dtype == single[0].grad.dtype == torch.float32
-    assert float(value) == pytest.approx(values[0], rel=1e-5)
+    assert value.item() == pytest.approx(values[0], rel=1e-5)
 
 
 @pytest.mark.parametrize(

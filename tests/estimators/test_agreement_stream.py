@@ -62,7 +62,6 @@ def agreed(scores: list[Any], n_features: int, weights: Any, *names: Any) -> ml.
     return segmenter
 
 
-@pytest.mark.filterwarnings("ignore:.*makes segments of fewer than two")
 def test_equals_the_whole_sequence() -> None:
     """Random signals, models, weights, names and chunkings."""
     found = 0

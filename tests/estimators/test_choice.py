@@ -83,7 +83,8 @@ def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
     """The first member is fitted even if there is no time; the others are named."""
     chosen(XS[:4], YS[:4], members={"watched": [Watched(**QUICK)]}, seconds=900, n_folds=2)
     assert set(Watched.limits) == {45.0}
-    hurried = chosen(XS[:4], YS[:4], seconds=1e-9, n_folds=2)
+    with pytest.warns(UserWarning, match="members of 4 of 4 families are left out.*no time"):
+        hurried = chosen(XS[:4], YS[:4], seconds=1e-9, n_folds=2)
     assert hurried.learner_.solution_.reason == "callback"
     assert list(hurried.learner_.callbacks) == []
     assert {name.partition(",")[0] for name in hurried.choice_.names} == {"diagonal"}
@@ -147,7 +148,6 @@ def steps(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X + np.outer(truth % 2, [4.0, 0.0, 0.0, 0.0, 0.0]), truth
 
 
-@pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
 @pytest.mark.parametrize("labeled", [80, 40])
 def test_a_recording_with_few_boundaries_does_not_divide_others_everywhere(labeled: int) -> None:
     """With two boundaries and more, parts of its labels are left out; with one, the rate helps."""
@@ -180,7 +180,6 @@ def test_few_boundaries_have_one_whitened_metric_and_say_so() -> None:
 METRIC = {"metric": [ml.ChangePointMetricLearner()]}
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_single_recording_is_divided_also_by_regions_without_any_stretch() -> None:
     X, _ = lone_recording()
     regions = [(t - 5, t + 5, ml.problem.AT_LEAST_ONE) for t in range(20, 180, 20)]
@@ -192,7 +191,6 @@ def test_a_single_recording_is_divided_also_by_regions_without_any_stretch() -> 
     assert found.validation_ is None  # no stretch is labeled
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> None:
     X, _ = lone_recording()
     y = np.repeat(np.arange(10), [40, 1, 1, *[20] * 6, 18])
@@ -203,7 +201,6 @@ def test_no_boundary_beside_a_segment_of_one_row_is_lost_by_the_division() -> No
     assert np.concatenate(boundaries).tolist() == [40, 41, *range(42, 180, 20)]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_labels_of_a_single_recording_are_names_although_parts_may_share_none() -> None:
     frames = Viterbi(ml.views.Posteriors(LogisticRegression(), 0), penalty=2.0)
     found = ml.Segmenter(frames, n_folds=5, verbose=False).fit(*lone_recording())

@@ -18,7 +18,6 @@ METRICS = {
         for mu in (1e-3, 1e-2)
     ],
 }
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Named segments: gradients, certificate, names in predictions, partial labels, errors."""
 
 from itertools import product
-from pathlib import Path
 from types import SimpleNamespace
 
 import cvxpy
@@ -15,6 +14,7 @@ from metriclearn.estimators import Viterbi
 from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import with_constant
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+from tests.solvers.complete_problem import watched_by
 
 NAMES = np.array(["rest", "run", "walk"], dtype=object)
 
@@ -147,28 +147,19 @@ def test_certificate_against_a_general_solver(way: str) -> None:
         np.testing.assert_allclose(found, tau.value[apart], atol=1e-3 * unit)
 
 
-class Interrupt:
-    """Ctrl-C in the first round after the checkpoint has been written."""
-
-    def __init__(self, checkpoint: Path) -> None:
-        self.checkpoint = checkpoint
-
-    def on_round(self, progress) -> None:
-        if self.checkpoint.exists():
-            raise KeyboardInterrupt
-
-    def on_end(self, solution) -> None:
-        return
-
-
 def test_an_interrupted_alternation_resumes_with_names(tmp_path) -> None:
     partial = [np.where(np.arange(90) // 10 % 3 == 0, codes(labels), -1) for labels in Y]
     start, file = ml.estimators.PrincipalStart(1), tmp_path / "state.npz"
     whole = learner(alternation=ml.estimators.Alternation(start=start)).fit(X, partial)
     assert len(whole.alternation_) >= 3
     kept = ml.estimators.Alternation(start=start, checkpoint=str(file))
+
+    def interrupt(progress) -> None:
+        if file.exists():
+            raise KeyboardInterrupt
+
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        stopped = learner(alternation=kept, callbacks=[Interrupt(file)]).fit(X, partial)
+        stopped = learner(alternation=kept, callbacks=watched_by(interrupt)).fit(X, partial)
     assert 1 <= len(stopped.alternation_) < len(whole.alternation_)
     resumed = learner(alternation=kept).fit(X, partial)
     assert resumed.alternation_ == whole.alternation_

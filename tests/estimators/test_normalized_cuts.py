@@ -27,9 +27,6 @@ ONE = ml.features.ImageFeatures(PixelBlocks(1), SMALL.groups)
 FLAT = np.full((40, 50, 3), 0.5)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
 def arrays(count: int = 4, seed: int = 0, size: int = 60) -> tuple[list[NDArray], list[NDArray]]:
     """One feature of five tells the clusters, and a louder one says something else."""
     random = np.random.default_rng(seed)
@@ -170,7 +167,8 @@ def test_given_similarities_are_a_convex_problem() -> None:
 def test_given_similarities_without_any() -> None:
     """A weight of 0 leaves no similarity at all; that is no reason for NaN."""
     stack = np.eye(3)[None]
-    model = learner_of(similarity=ml.similarities.GivenSimilarities()).fit([stack], [[0, 1, 1]])
+    with pytest.warns(UserWarning, match="learned a metric that is .nearly. zero"):
+        model = learner_of(similarity=GIVEN).fit([stack], [[0, 1, 1]])
     assert sorted(np.unique(model.predict([stack], 2)[0])) == [0, 1]
 
 
@@ -199,7 +197,8 @@ def test_superpixels_of_one_color() -> None:
 def test_masks_of_one_label(of_images: ml.NormalizedCutMetricLearner) -> None:
     """Nothing is to be told apart: everything is one cluster, and one image may be so."""
     X, y = images()
-    alone = clone(of_images).fit(X, [labels * 0 for labels in y])
+    with pytest.warns(UserWarning, match="put all samples of every data set together"):
+        alone = clone(of_images).fit(X, [labels * 0 for labels in y])
     assert alone.solution_.objective == pytest.approx(0.0, abs=1e-3)
     assert not alone.predict(X[0], None).any()
     mixed = clone(of_images).fit(X, [*y[:2], y[2] * 0])

@@ -100,7 +100,6 @@ def test_one_segment_is_best_at_the_start_even_where_regions_overlap(kind) -> No
     assert problem.risk(problem.start).slope[-1] > 0.0
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("draw", [random_sequences, random_tables])
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(PAIRS), st.sampled_from(STARTS), st.integers(1, 2))

@@ -8,7 +8,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
-from metriclearn.running.callbacks import Callback, ScalarLog
+from metriclearn.running.callbacks import ScalarLog
+from tests.solvers.complete_problem import watched_by
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
 TIGHT = ml.BundleDual(1e-6)
@@ -97,15 +98,14 @@ def test_a_path_has_the_callbacks_itself() -> None:
 
 
 def test_an_interrupted_path_says_where_it_was_and_keeps_what_it_has() -> None:
-    class Interrupt(Callback):
-        rounds = 0
+    seen: list[int] = []
 
-        def on_round(self, progress: Any) -> None:
-            self.rounds += 1
-            if self.rounds > 1 and progress.round == 1:
-                raise KeyboardInterrupt
+    def interrupt(progress: Any) -> None:
+        seen.append(progress.round)
+        if len(seen) > 1 and progress.round == 1:
+            raise KeyboardInterrupt
 
-    learner = ml.ChangePointMetricLearner(callbacks=[Interrupt()])
+    learner = ml.ChangePointMetricLearner(callbacks=watched_by(interrupt))
     told = r"1 of its solutions early.*call it again, it was interrupted at 2 of 3\.$"
     with pytest.warns(ConvergenceWarning, match=told):
         path = ml.regularization_path(learner, XS, YS, 3)

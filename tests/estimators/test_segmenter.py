@@ -34,15 +34,14 @@ from tests.sentences import assert_refused
 
 DATA = make_change_points(8, 80, 6, 3, (3, 5), random_state=0)
 NEW = make_change_points(4, 80, 6, 3, (3, 5), random_state=1)
-METRICS = {
-    "diagonal": [ml.ChangePointMetricLearner(), ml.ChangePointMetricLearner(ml.DiagonalMetric())],
-    "euclidean": [TunedSegmenter()],
-}
-MEMBER = {"diagonal": [ml.ChangePointMetricLearner(ml.DiagonalMetric())]}
+QUICK = ml.BundleDual(tolerance=0.1)
+METRIC = ml.ChangePointMetricLearner(solver=QUICK)
+METRICS = {"diagonal": [METRIC, METRIC], "euclidean": [TunedSegmenter()]}
+MEMBER = {"diagonal": [METRIC]}
 NAMED = {
     "frames": [Viterbi(ml.views.Posteriors(LogisticRegression(), 1), penalty=2.0)],
-    "segments": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1))],
-    "diagonal": [ml.ChangePointMetricLearner()],
+    "segments": [ml.NamedSegmentLearner(emissions=ml.views.Neighbors(1), solver=QUICK)],
+    "diagonal": [METRIC],
 }
 
 
@@ -326,12 +325,12 @@ def metric_of(X: list, y: list, **parameters: Any) -> tuple[NDArray, NDArray]:
     solver = ml.BundleDual(tolerance=1e-2)
     learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), solver=solver, **parameters)
     members = {"diagonal": [learner]}
-    with warnings.catch_warnings(action="ignore"):
-        fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
-        alone = clone(learner).fit(X, y).components_
+    fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
+    alone = clone(learner).fit(X, y).components_
     return fitted.cross_fit_.models[0][-1].components_, alone
 
 
+@pytest.mark.filterwarnings("ignore:.* learned a penalty of 0")  # from labels of single rows
 def test_members_learn_from_labeled_stretches_and_the_rows_between_two_that_are_close() -> None:
     X, y = DATA.sequences[:4], DATA.labels[:4]
     known = partly(y, lambda T: np.arange(T) < 60)
@@ -371,8 +370,7 @@ def test_every_part_learns_even_from_labels_without_a_boundary_and_from_few_rows
         (30, partly(y, lambda T: np.abs(np.arange(T) - T // 2) < 12)),
     ):
         member = Member("diagonal", learner, every=every)
-        with warnings.catch_warnings(action="ignore"):
-            fitted = ml.Segmenter({"diagonal": [member]}, n_folds=2, verbose=False).fit(X, labels)
+        fitted = ml.Segmenter({"diagonal": [member]}, n_folds=2, verbose=False).fit(X, labels)
         assert all(len(one.components_) for one in fitted.cross_fit_.models[0])
 
 
@@ -410,7 +408,7 @@ def test_penalties_are_tuned_on_labeled_rows_and_eight_usual_segments_around() -
 
 def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() -> None:
     """A quarter of each recording is labeled, so three quarters tell nothing but their rows."""
-    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    members = MEMBER
     X, y = DATA.sequences[:6], DATA.labels[:6]
     few = [np.where(np.arange(len(one)) < 40, one, -1) for one in y]
     fitted = ml.Segmenter(members, n_folds=3, verbose=False).fit(X, few)
@@ -444,7 +442,7 @@ def test_with_few_labels_penalties_go_by_the_rate_of_labeled_boundaries_too() ->
 
 def test_labels_that_tell_no_rate_of_boundaries_leave_multiples_of_the_tuned_penalty() -> None:
     """At most one boundary may be none, so nobody knows how many to expect, unless it is stated."""
-    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    members = MEMBER
     X, regions = DATA.sequences[:4], [(t, t + 20, AT_MOST_ONE) for t in (0, 20, 50)]
     y = [ml.PartialPartition(80, regions=regions)] * 4
     fitted = ml.Segmenter(members, n_folds=2, verbose=False).fit(X, y)
@@ -463,7 +461,7 @@ def test_labels_that_allow_a_boundary_everywhere_do_not_divide_all_rows(combine)
     ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
     near = [[(max(t - 9, 0), min(t + 9, 200), AT_LEAST_ONE) for t in one[::2]] for one in ends]
     y = [ml.PartialPartition(200, regions=regions) for regions in near]
-    members = {"diagonal": [ml.ChangePointMetricLearner()]}
+    members = MEMBER
     fitted = ml.Segmenter(members, n_folds=2, combine=combine, verbose=False)
     found = fitted.fit(data.sequences, y).predict_change_points(data.sequences)
     assert sum(map(len, found)) < 2 * sum(len(one) + 1 for one in ends)
@@ -478,7 +476,7 @@ def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
         np.where((one[0] - 1 <= rows) & (rows <= one[2]), np.searchsorted(one, rows, "right"), -1)
         for one in ends
     ]
-    new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    new = ml.Segmenter(MEMBER, n_folds=2, verbose=False)
     with pytest.warns(UserWarning, match="was given changes alone, so it takes them as all"):
         one = clone(new).fit(data.sequences, alone)
     other = clone(new).fit(data.sequences, between)
@@ -489,7 +487,7 @@ def test_changes_alone_are_all_changes_from_the_first_to_the_last() -> None:
 def test_changes_alone_keep_names_and_need_three_segments() -> None:
     data = make_change_points(4, 200, 4, 3, (5, 8), random_state=1)
     ends = [np.flatnonzero(np.diff(y)) + 1 for y in data.labels]
-    new = ml.Segmenter({"diagonal": [ml.ChangePointMetricLearner()]}, n_folds=2, verbose=False)
+    new = ml.Segmenter(MEMBER, n_folds=2, verbose=False)
     named = [np.full(200, -1, dtype=object) for _ in ends]
     for labels, some in zip(named, ends):
         for i, t in enumerate(some):
@@ -545,8 +543,7 @@ def test_names_and_numbers_are_used_as_asked() -> None:
     frames = {"frames": NAMED["frames"]}
     for options, groups in (({}, None), ({"combine": "best"}, None), ({}, [0] * 6)):
         segmenter = ml.Segmenter(frames, names=False, n_folds=2, verbose=False, **options)
-        with warnings.catch_warnings(action="ignore"):
-            found = segmenter.fit(X, y, groups).predict(X[0])
+        found = segmenter.fit(X, y, groups).predict(X[0])
         assert found.dtype.kind == "i"
         assert len(segmenter.predict_change_points(X[0], n_segments=6)) == 6
     follower = segmenter.fit(X, y).follower()
@@ -559,7 +556,10 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     y[0][20:25], y[1][:-1] = "-1", "-1"  # r0 becomes two stretches, and r1 one row
     names = list("abcd")
     data = ml.datasets.LabeledSequences("d", X, y, names, names, ["p", "q"])
-    with pytest.warns(UserWarning, match="count as unlabeled"):
+    with (
+        pytest.warns(UserWarning, match="count as unlabeled"),
+        pytest.warns(UserWarning, match=r"stretches of one row .* are left out: b\."),
+    ):
         fitted = ml.Segmenter(METRICS, n_folds=2, verbose=False).fit(data, groups=[0, 1, 2, 2])
     assert fitted.cross_fit_.parts.groups.tolist() == [0, 0, 1, 1]
     with assert_refused("y=None for LabeledSequences"):
@@ -639,11 +639,10 @@ def test_recordings_that_teach_nothing_stop_no_member() -> None:
 
         def fits(members, X, y, lacking=lacking):
             """With such a recording at the start, and without it."""
-            with warnings.catch_warnings(action="ignore"):
-                return [
-                    ml.Segmenter(members, n_folds=2, verbose=False).fit([*more, *X], [*labels, *y])
-                    for more, labels in ([[one] for one in lacking], ([], []))
-                ]
+            return [
+                ml.Segmenter(members, n_folds=2, verbose=False).fit([*more, *X], [*labels, *y])
+                for more, labels in ([[one] for one in lacking], ([], []))
+            ]
 
         after, before = fits(NAMED, X[1:], y[1:])
         assert sorted(after.left_out_) == [1, 2, 3, 4]
@@ -783,8 +782,7 @@ def test_the_summary_tells_on_how_many_groups_it_rests() -> None:
     rests = {}
     for n_groups in (6, 3, 1):
         segmenter = ml.Segmenter(METRICS, n_folds=2, verbose=False)
-        with warnings.catch_warnings(action="ignore"):
-            rests[n_groups] = segmenter.fit(X, y, np.arange(6) % n_groups).summary()["rests on"]
+        rests[n_groups] = segmenter.fit(X, y, np.arange(6) % n_groups).summary()["rests on"]
         assert "members left out" not in segmenter.summary()
     assert rests[6] == f"6 independent groups, {n} labeled segments"
     for few, text in ((3, "From 3 groups nobody can"), (1, "From 1 group nobody can")):
@@ -889,6 +887,7 @@ def test_segments_of_a_frame_have_the_times_of_its_index(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Int64", "Float64", "int64[pyarrow]"])
+@pytest.mark.filterwarnings("ignore:Segmenter.segments has 20 rows per second and the model 10")
 def test_missing_values_of_a_frame_are_those_of_an_array(kind: str) -> None:
     """With times, too, at twice the rate of the model: known values are averaged."""
     if "pyarrow" in kind:

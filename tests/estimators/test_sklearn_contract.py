@@ -54,6 +54,7 @@ CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of data that teach little
 @pytest.mark.parametrize(
     ("estimator", "inapplicable", "least"), CHECKED, ids=lambda value: repr(value)[:40]
 )

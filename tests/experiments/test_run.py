@@ -133,9 +133,7 @@ def test_report_in_a_browser(browser: Any, synthetic: Path, width: int, scheme: 
 @needs_data
 def test_unlabeled_stretches_unknown_or_segments_of_their_own(tmp_path: Path) -> None:
     fewer = ("tiny=true", "n_jobs=1", "~methods.rca", "~methods.euclidean", "~methods.full")
-    member = "{one:[{_target_:metriclearn.ChangePointMetricLearner}]}"
-    ours = f"+methods.ours.estimator.members={member}"
-    fewer = (*fewer, "~methods.named_logistic", "pictures=false", ours)
+    fewer = (*fewer, "~methods.named_logistic", "pictures=false", "~methods.ours")
     results = results_of(tmp_path, "experiment=hapt_unknown", *fewer)
     losses, names, *_, numbers = results["tables"]
     assert next(iter(losses["columns"].values())) == "unlabeled stretches unknown in training"
@@ -187,6 +185,7 @@ def test_a_folder_is_not_for_training_and_for_test(own: tuple[Path, Path], tmp_p
     assert "5 of 5 are the same in both, such as 'series0'; name another folder." in message
 
 
+@pytest.mark.filterwarnings("ignore:Columns of times are no features")
 def test_columns_are_ignored_as_the_note_on_them_says(own: tuple[Path, Path], tmp_path) -> None:
     table = pd.read_csv(own[0] / "series0.csv")
     for i in range(4):
@@ -276,7 +275,7 @@ end_with(main)
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
-    fewer = ("~methods.diagonal_l2", "~methods.rca", "n_folds=2")
+    fewer = ("~methods.diagonal_l2", "~methods.rca", "~methods.ours", "n_folds=2")
     options = ["experiment=synthetic", *FEW, *fewer, f"outputs={tmp_path}"]
     command = [sys.executable, "-m", "experiments.run", *options]
 

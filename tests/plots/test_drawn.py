@@ -1,6 +1,5 @@
 """What pictures show: a call, and the titles, names, colors and numbers that are drawn."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -274,9 +273,8 @@ def test_members_are_drawn_with_their_losses_and_weights() -> None:
     assert ticks(ax) == [one.family for one in fitted.shares_]
     told = [text.get_text() for text in ax.get_legend().get_texts()]
     assert told[-1] == f"one segment {fitted.validation_.one_segment:.2f}"
-    with warnings.catch_warnings(action="ignore"):
-        one_boundary = [np.arange(len(X[0])) // 60]
-        alone = ml.Segmenter(members["a"][0], verbose=False).fit(X[:1], one_boundary)
+    one_boundary = [np.arange(len(X[0])) // 60]
+    alone = ml.Segmenter(members["a"][0], verbose=False).fit(X[:1], one_boundary)
     with pytest.raises(ValueError, match="plot_members needs a Segmenter that has left recordings"):
         plots.plot_members(alone)
 

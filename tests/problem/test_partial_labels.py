@@ -30,12 +30,6 @@ def test_labels_are_read_as_regions() -> None:
     np.testing.assert_array_equal(known.labels, [0, 0, -1, -1, 1, 1, 2, -1, 2, -1])
 
 
-def test_regions_count_changes_strictly_inside() -> None:
-    region = Region(2, 5, EXACTLY_ONE)
-    assert [region.count(np.array([t])) for t in range(1, 7)] == [0, 0, 1, 1, 0, 0]
-    assert [region.count(np.array([2, 3, 4, 5]))] == [2]
-
-
 @settings(max_examples=400, deadline=None)
 @given(st.integers(2, 7), st.data())
 def test_contradictions_are_found_exactly(T, data) -> None:

@@ -6,26 +6,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from metriclearn.running.callbacks import EarlyStopping
+from tests.solvers.complete_problem import watched_by
 from tests.training import XS, YS, learn, sequences
-
-
-class StopAt:
-    """Asks to stop after some rounds."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-
-    def on_round(self, progress) -> bool:
-        return progress.round >= self.rounds
-
-    def on_end(self, solution) -> None:
-        pass
 
 
 def test_stopping_by_a_callback_is_no_convergence_warning_and_it_is_not_saved(
     recwarn, tmp_path
 ) -> None:
-    learner = learn(callbacks=[StopAt(2)])
+    learner = learn(callbacks=watched_by(lambda progress: progress.round >= 2))
     assert (learner.solution_.reason, len(learner.solution_.trace)) == ("callback", 2)
     assert not [w for w in recwarn if "stopped" in str(w.message)]
     assert tuple(ml.load(learner.save(tmp_path / "model.npz")).callbacks) == ()
@@ -34,23 +22,21 @@ def test_stopping_by_a_callback_is_no_convergence_warning_and_it_is_not_saved(
 def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() -> None:
     found = []
 
-    class Keep(StopAt):
-        def on_round(self, progress):
-            estimator = progress.estimator()
-            found.append((estimator.get_mahalanobis_matrix(), estimator.penalty_, progress.w))
-            assert estimator.predict(XS)[0].shape == (120,)
-            return super().on_round(progress)
+    def keep(progress) -> bool:
+        estimator = progress.estimator()
+        found.append((estimator.get_mahalanobis_matrix(), estimator.penalty_, progress.w))
+        assert estimator.predict(XS)[0].shape == (120,)
+        return progress.round >= 4
 
-    learner = learn(callbacks=[Keep(4)], metric=ml.DiagonalMetric(), standardize=False)
+    learner = learn(callbacks=watched_by(keep), metric=ml.DiagonalMetric(), standardize=False)
     matrix, penalty, w = found[-1]
     np.testing.assert_allclose(matrix, learner.get_mahalanobis_matrix())
     np.testing.assert_allclose(np.diag(matrix), np.where(w[:-1] > 0, w[:-1], 0.0), atol=1e-12)
     assert penalty == learner.penalty_ == w[-1]
 
 
-class Interrupt(StopAt):
-    def on_round(self, progress) -> bool:
-        raise KeyboardInterrupt
+def interrupt(progress) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
@@ -63,7 +49,7 @@ class Interrupt(StopAt):
 def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.warns(ConvergenceWarning, match=rf"stopped \(interrupted\) at .*, {remedy}\.$"):
-        learner = learn(solver=solver, callbacks=[Interrupt(1)])
+        learner = learn(solver=solver, callbacks=watched_by(interrupt))
     assert learner.solution_.reason == "interrupted"
 
 

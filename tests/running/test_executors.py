@@ -28,7 +28,7 @@ from metriclearn.running.executors import (
 )
 from tests.cluster import Cluster
 from tests.processes import kill_after_writing
-from tests.solvers.complete_problem import hinge_of
+from tests.solvers.complete_problem import hinge_of, watched_by
 
 DATA = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
 
@@ -135,18 +135,6 @@ def blas_threads() -> dict[str, int]:
     return {one["filepath"]: one["num_threads"] for one in found}
 
 
-class Seen:
-    """Keeps the threads of BLAS in each round."""
-
-    def __init__(self) -> None:
-        self.rounds: list[dict[str, int]] = []
-
-    def on_round(self, progress: Any) -> None:
-        self.rounds.append(blas_threads())
-
-    def on_end(self, solution: Any) -> None: ...
-
-
 def test_every_blas_has_one_thread_during_a_fit_though_it_was_loaded_after_another_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,13 +145,14 @@ def test_every_blas_has_one_thread_during_a_fit_though_it_was_loaded_after_anoth
     later = tmp_path / file.name
     monkeypatch.setitem(sys.modules, "later", ModuleType("later"))
     ctypes.CDLL(str(shutil.copy(file, later)))
-    seen = Seen()
+    seen: list[dict[str, int]] = []
     with threadpool_limits(2, user_api="blas"):
         assert blas_threads()[str(later)] == 2
-        learner(callbacks=[seen]).fit(DATA.sequences[:2], DATA.labels[:2])
+        watched = watched_by(lambda _: seen.append(blas_threads()))
+        learner(callbacks=watched).fit(DATA.sequences[:2], DATA.labels[:2])
         after = blas_threads()
-    assert {threads[str(later)] for threads in seen.rounds} == {1}
-    assert {number for threads in seen.rounds for number in threads.values()} == {1}
+    assert {threads[str(later)] for threads in seen} == {1}
+    assert {number for threads in seen for number in threads.values()} == {1}
     assert after[str(later)] == 2
 
 

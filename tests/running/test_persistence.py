@@ -17,7 +17,6 @@ import metriclearn as ml
 from metriclearn import baselines
 from tests.training import XS, YS
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 LEARNER = ml.ChangePointMetricLearner
 
 

@@ -17,7 +17,7 @@ from metriclearn.running import without_classifiers
 from metriclearn.views import Posteriors
 from tests.training import XS, YS
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 NAMES = [labels % 2 for labels in YS]
 CLASSIFIERS = {
     "trees": RandomForestClassifier(5, random_state=0),

@@ -16,8 +16,6 @@ from tests.estimators.test_normalized_cuts import SMALL, arrays, images, learner
 from tests.exhaustive import allows_clusters
 from tests.similarities.problems import expanded
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
     """Against the enumeration of all completions of 7 free nodes."""

@@ -58,11 +58,26 @@ def test_details_by_their_definition(T: int) -> None:
         np.testing.assert_allclose(rows[t], expected, atol=1e-12)
 
 
-def test_the_longest_details_have_an_eighth_of_a_segment() -> None:
-    for m, longest in ((4, 1), (15, 1), (16, 2), (33, 4), (4000, 64)):
-        truth = ml.Partition.from_runs(np.repeat(range(3), m))
-        view = views.Details().fit([np.zeros((3 * m, 1))], views.Labels([truth]))
-        assert 2 ** (view.levels_ - 1) == longest
+@pytest.mark.parametrize(
+    ("m", "longest", "quarter", "fortieth"),
+    [
+        (4, 1, 3, 5),
+        (15, 1, 5, 5),
+        (16, 2, 5, 5),
+        (33, 4, 9, 5),
+        (90, 8, 23, 5),
+        (4000, 64, 1025, 91),
+    ],
+)
+def test_labels_tell_the_rows_of_a_window(m, longest, quarter, fortieth) -> None:
+    """Of the longest details, convolutions and eigenmaps, to powers of 2, of √2 if odd, of √2."""
+    X, truth = [np.zeros((3 * m, 1))], ml.Partition.from_runs(np.repeat(range(3), m))
+    details, convolutions, eigenmaps = (
+        view.fit(X, views.Labels([truth]))
+        for view in (views.Details(), views.Convolutions(), views.Eigenmaps())
+    )
+    assert 2 ** (details.levels_ - 1) == longest
+    assert (convolutions.window_, eigenmaps.window_) == (quarter, fortieth)
 
 
 @pytest.mark.parametrize(
@@ -345,14 +360,16 @@ def test_posteriors_come_from_models_of_other_groups(groups) -> None:
     np.testing.assert_array_equal(view.transform(X)[0], np.log(np.maximum(mean, 1e-3)))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_names_are_equally_likely_where_a_classifier_gives_nan() -> None:
     """GaussianNB does so if a column is constant and no name has all values of a row."""
     X, labels = np.full((8, 1), 7.0), np.repeat(["a", "b"], 4)
     model = ml.estimators.Viterbi(views.Posteriors(GaussianNB(), 1), penalty=1.0)
-    with pytest.warns(UserWarning, match=r"GaussianNB gives probabilities with NaN for 8 of 8"):
-        found = model.fit([X, X], [labels, labels]).predict(X)
-    assert len(set(found)) == 1
-    np.testing.assert_allclose(model.predict_proba(X), 0.5)
+    told = r"GaussianNB gives probabilities with NaN for 8 of 8"
+    with pytest.warns(UserWarning, match=told) as notes:
+        found = model.fit([X, X], [labels, labels]).predict_proba(X)
+    np.testing.assert_allclose(found, 0.5)
+    assert {note.filename for note in notes} == {__file__}  # though scikit-learn calls the view
 
 
 def test_a_classifier_reads_a_recording_of_weight_two_twice() -> None:

@@ -196,7 +196,10 @@ def test_the_label_page_begins_with_a_column(folder: Path, told: Any) -> None:
     assert page.recordings["m0"].columns == ["power", "water"]
     assert np.isfinite(page.recordings["m0"].features).all()
     page.project.change(0, {"m2": mine["m2"]}, page.project.labels)
-    with pytest.warns(UserWarning, match="already has labels in metriclearn.json, so those of the"):
+    with (
+        pytest.warns(UserWarning, match="already has labels in metriclearn.json, so those of the"),
+        pytest.warns(UserWarning, match="missing values, which the page interpolates"),
+    ):
         assert open_page(folder, **options).project.annotations == mine
 
 

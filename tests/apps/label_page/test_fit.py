@@ -91,7 +91,6 @@ def test_boundaries_between_equal_labels_are_learned(tmp_path: Path, options: li
 
 
 @pytest.mark.parametrize(("n_recordings", "labeled"), [(1, True), (3, True), (1, False)])
-@pytest.mark.filterwarnings("ignore:Segmenter was given labels of one group")
 def test_boundaries_beside_unlabeled_time_are_learned(tmp_path, n_recordings, labeled) -> None:
     """Every other segment has a label, or none has one."""
     folder, names = tmp_path / "recordings", NAMES[:n_recordings]
@@ -119,6 +118,7 @@ def test_boundaries_beside_unlabeled_time_are_learned(tmp_path, n_recordings, la
         assert len(found) <= 10  # changes alone count as all between the first and the last
 
 
+@pytest.mark.filterwarnings("ignore:Rows are .* s apart", "ignore:There are holes in the times")
 def test_a_page_of_tables_with_times_is_learned_at_the_same_rows(tmp_path: Path) -> None:
     """Rows of one time are one row, and results have the times of the column, holes included."""
     needs_label()

@@ -182,7 +182,7 @@ def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sen
 
 
 def test_what_another_server_saves_is_shown(server: Server) -> None:
-    other = open_page(server.folder)
+    other = open_page(server.folder, rate=10.0)
     other.project.change(0, {"one": read_annotations(SEGMENTS, 9.0)}, ["x"])
     begun, serial = time.monotonic(), server.page.loop.learned["serial"]
     answer = json.loads(server.ask("GET", f"/{TOKEN}/api/learned/{serial}")[1])

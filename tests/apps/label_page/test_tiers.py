@@ -66,7 +66,7 @@ def test_a_tier_is_saved_learned_and_exported_separately(server: Server) -> None
 
 
 def test_a_tier_that_another_server_has_begun_is_there(server: Server) -> None:
-    other = open_page(server.folder).open_tier("words")
+    other = open_page(server.folder, rate=10.0).open_tier("words")
     other.project.change(0, {"one": read_annotations(SEGMENTS, 9.0)}, ["x"])
     tiers = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])["tiers"]
     assert tiers["words"]["one"] == SEGMENTS

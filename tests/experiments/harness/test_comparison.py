@@ -12,9 +12,10 @@ from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.cases import case_of, group_cases, group_folds
 from experiments.harness.choosing import choose, compare
+from experiments.harness.committed import KEY
 from experiments.harness.comparison import Comparison, with_tuned_penalty
 from experiments.harness.finished_fits import FinishedFits
-from experiments.harness.procedure import Method
+from experiments.harness.procedure import Method, Outcome
 from experiments.harness.scoring import sequence_losses
 from experiments.harness.wording import headline
 from experiments.studies.fewer_labels import counts
@@ -229,6 +230,17 @@ def test_too_few_groups_or_sequences_are_one_clear_error() -> None:
         group_cases(steps(3), 3, False, 2, 0)
     with pytest.raises(ValueError, match="2 or more training sequences to choose"):
         group_folds(steps(1), 2)
+
+
+def test_the_default_is_told_only_where_it_was_fitted(monkeypatch) -> None:
+    """The row "ours" may be one of the other methods, which was chosen."""
+    monkeypatch.setattr("experiments.harness.comparison.default_losses", lambda: {"names": 1.0})
+    plain = {"name": "ours", "estimator": {"_target_": "metriclearn.Segmenter"}}
+    made = Comparison(OmegaConf.create({"methods": {"ours": plain}, "tiny": False}))
+    case = case_of("only", steps(2), steps(2), [])
+    for estimator, told in ((None, {}), (Fixed(), {KEY: {"names": 1.0}})):
+        outcome = Outcome(Method("ours", estimator), case, {}, {}, {}, 0.0, 0.0)
+        assert made.default([outcome]) == told
 
 
 def test_interrupted_training_stops_the_comparison(tmp_path: Path) -> None:

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from experiments.harness.local_cluster import local_cluster
-from tests.experiments.command import ONE_MEMBER, results_of
+from tests.experiments.command import results_of
 
 pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")
-FEW = [f"~methods.{name}" for name in ("full", "trace", "pca", "rca", "euclidean", "diagonal_l2")]
+MORE = ("ours", "full", "trace", "pca", "rca", "euclidean", "diagonal_l2")
+FEW = [f"~methods.{name}" for name in MORE]
 
 
 def losses(folder: Path, *options: str) -> dict[tuple[str, ...], float]:
-    small = ("tiny=true", "n_jobs=1", "n_folds=2", "pictures=false", ONE_MEMBER, *FEW)
+    small = ("tiny=true", "n_jobs=1", "n_folds=2", "pictures=false", *FEW)
     results = results_of(folder, "experiment=synthetic", *small, *options)
     return {(row["method"], row["column"]): row["mean"] for row in results["rows"]}
 

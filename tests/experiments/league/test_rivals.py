@@ -101,6 +101,7 @@ def rocket() -> Any:
         return pytest.importorskip("pyts.transformation").ROCKET
 
 
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 @pytest.mark.usefixtures("rocket")
 def test_convolutions_tell_rhythms_apart() -> None:
     def rhythms(seed: int) -> list[np.ndarray]:

@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from experiments.studies.fewer_labels import plot_information, stretch_of_each
 from metriclearn.datasets import make_change_points
@@ -26,6 +27,7 @@ def test_stretches_have_the_fraction_and_grow() -> None:
             assert np.all(outer[inner != -1] != -1)
 
 
+@pytest.mark.filterwarnings("error:constrained_layout not applied")
 def test_tiny_run(tmp_path: Path) -> None:
     results = results_of(tmp_path, "experiment=figure1", "tiny=true", "n_jobs=1")
     (table,) = results["tables"]

@@ -13,8 +13,6 @@ from metriclearn.features.media.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images
 from tests.experiments.command import refusal, results_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 TRUTH = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
 FOUND = np.array([[5, 5, 5, 7], [5, 5, 5, 7]])
 
