@@ -182,10 +182,10 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels or change-points, for each recording
+        y : labels, change-points or partial labels, for each recording
         """
         data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         forms, found, _ = zip(*self.answers(data, None))
         if leaves_out(self.view_):
             kept = self.view_.kept(list(data.arrays))
@@ -194,8 +194,8 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         rates = BoundaryRates.learn(found, members, truths, weights)
         if not len(rates.distances):
             raise ValueError(
-                f"{type(self).__name__} needs predicted boundaries to calibrate, got one segment "
-                "in every recording; pass recordings with changes."
+                f"{type(self).__name__} needs predicted boundaries in labeled stretches to "
+                "calibrate, got none; pass recordings with changes, and more labels."
             )
         self.rates_ = rates
         return self
