@@ -80,7 +80,8 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         known : partial labels of each array, optional
             Partial labels of the new recordings: labels in which −1 means unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
-            with these labels. Labels of rows that the view leaves out are not used.
+            with these labels. If the view leaves rows out, it agrees with them on the other rows: a
+            change in a gap is placed in the middle of the gap.
         """
         return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
 

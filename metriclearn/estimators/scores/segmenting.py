@@ -190,7 +190,8 @@ class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMet
         known : partial labels of each array, optional
             Partial labels of the new recordings: labels in which −1 means unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
-            with these labels.
+            with these labels. If the view leaves rows out, it agrees with them on the other rows: a
+            change in a gap is placed in the middle of the gap.
 
         Returns
         -------
