@@ -102,6 +102,15 @@ def kept(view: Any, x: NDArray) -> NDArray:
     return view.kept([x])[0] if hasattr(view, "kept") else np.arange(len(x))
 
 
+def test_signals_in_a_list_are_recordings_of_one_column() -> None:
+    """As learners read them; a list of lists is one table."""
+    signals, columns = [x[:, 0] for x in X], [x[:, :1] for x in X]
+    for view in (OwnScale(), Chain([Fill(), OwnScale()]), views.Each(PCA(1))):
+        for rows, expected in zip(view.fit_transform(signals), view.fit_transform(columns)):
+            np.testing.assert_array_equal(rows, expected)
+    assert OwnScale().fit_transform([[1.0, 2.0], [3.0, 4.0]]).shape == (2, 2)
+
+
 @EACH
 def test_chunks_with_the_rows_in_reach_give_the_rows_of_the_batch(view: Any) -> None:
     view = fitted(view)
