@@ -213,7 +213,9 @@ class Segmentations(Task):
     completes: ClassVar[tuple[bool, str]] = False, "n_segments=None"
 
     def refusal_of(self, solver: Solver) -> str | None:
-        """Return the requirement for a further term of the score, unless it is met."""
+        """Return the requirement for the oracle or a further term of the score, unless it is met."""
+        if hasattr(self.oracle, "relaxation"):
+            return f"an oracle of segments such as SummedArea(), got {self.oracle!r} of clusters."
         exact = isinstance(self.oracle, (ChangePoints, type(None)))
         if not self.further or (exact and isinstance(solver, (BundleDual, ProjectedSubgradient))):
             return None
