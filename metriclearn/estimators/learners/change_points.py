@@ -213,7 +213,7 @@ class Segmentations(Task):
     completes: ClassVar[tuple[bool, str]] = False, "n_segments=None"
 
     def refusal_of(self, solver: Solver) -> str | None:
-        """Return the requirement for the oracle or a further term of the score, unless it is met."""
+        """Return the requirement for the oracle or a further term of the score, unless met."""
         if hasattr(self.oracle, "relaxation"):
             return f"an oracle of segments such as SummedArea(), got {self.oracle!r} of clusters."
         exact = isinstance(self.oracle, (ChangePoints, type(None)))
