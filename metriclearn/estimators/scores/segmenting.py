@@ -134,7 +134,7 @@ class PlottedSegmenter:
         seen = np.zeros(array.shape[1])
         # If the numbers of features differ, the metric belongs to another representation.
         if self.components_.shape[1] == len(seen):
-            seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
+            seen = np.linalg.norm(self.components_, axis=0) * np.nanstd(array, axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
         names = getattr(self, "feature_names_in_", None)
         signal: Any = array[:, leading]
