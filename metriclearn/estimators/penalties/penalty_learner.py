@@ -448,7 +448,7 @@ class BayesianCriterion(PenaltyLearner):
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Compute the segmentation paths. Nothing else is learned."""
         _PATHS.check(type(self).__name__, "paths", paths)
-        fitted, data, represented = self._begin(X)
+        fitted, _, represented = self._begin(X)
         fitted.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
         fitted.regression_ = self.regression
         self.__dict__ = fitted.__dict__
