@@ -132,8 +132,10 @@ def test_code_of_other_pages_runs_from_top_to_bottom(page: str, tmp_path, monkey
     names["learner"] = ml.ChangePointMetricLearner().fit(X, y)
     if page == "confidence":
         names["X"] = X[0]
-    for block in python_blocks(f"docs/{page}.md"):
+    blocks = python_blocks(f"docs/{page}.md")
+    for block in blocks:
         exec(compile(block, page, "exec"), names)
+    assert len(blocks) > 1
 
 
 def test_every_local_link_leads_to_a_file_and_every_module_that_is_run_exists() -> None:

@@ -39,6 +39,8 @@ from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
 
+# An oracle with a relaxation is one of clusters.
+_ORACLE = Of(Oracle, "SummedArea()", optional=True, without="relaxation")
 _COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
 
@@ -173,7 +175,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         ),
     ] = "learned"
     min_size: Annotated[int, Whole(1)] = 1
-    oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
+    oracle: Annotated[Oracle | None, _ORACLE] = None
     retune: bool = False
 
     @classmethod
@@ -213,9 +215,7 @@ class Segmentations(Task):
     completes: ClassVar[tuple[bool, str]] = False, "n_segments=None"
 
     def refusal_of(self, solver: Solver) -> str | None:
-        """Return the requirement for the oracle or a further term of the score, unless met."""
-        if hasattr(self.oracle, "relaxation"):
-            return f"an oracle of segments such as SummedArea(), got {self.oracle!r} of clusters."
+        """Return the requirement for a further term of the score, unless it is met."""
         exact = isinstance(self.oracle, (ChangePoints, type(None)))
         if not self.further or (exact and isinstance(solver, (BundleDual, ProjectedSubgradient))):
             return None
