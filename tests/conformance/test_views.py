@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as LDA
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -208,6 +209,7 @@ REFUSED: Rows = [
         partial(views.Each(PCA(2)).fit, [x * 1e200 for x in X]),
         "Each needs squared distances below 1e300, got values up to",
     ),
+    (partial(views.Each(LDA()).fit, X, LABELS), "transformer that learns without labels"),
     (partial(views.Windows().fit_transform, [x * 1e160 for x in X]), "distances below 1e300"),
     (partial(LeaveOut().fit, NAN), "in recording 0 column 0 is NaN in every row; drop this col"),
     (partial(Fill().fit, NAN), "Fill needs a number in .* column 0 of recording 0 has none"),
