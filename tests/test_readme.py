@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import metriclearn as ml
 from metriclearn import estimators
 from metriclearn.datasets import load_dataset, make_change_points
 from metriclearn.estimators.selection.families import default_members
@@ -114,6 +116,26 @@ def test_code_of_the_page_of_gaps_finds_the_changes_in_the_frame_s_time() -> Non
     assert [len(piece) for piece in names["pieces"]] == [400, 719]
     assert adjusted_rand_score(names["labels"], names["train"].labels[0]) > 0.8
     assert -0.01 < names["fill"] < names["out"] < 0.0
+
+
+@pytest.mark.parametrize("page", ["confidence", "feature_penalties", "solvers", "streams"])
+def test_code_of_other_pages_runs_from_top_to_bottom(page: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = make_change_points(6, 100, 4, 2, (4, 6), noise=0.5, random_state=0)
+    X, y = data.sequences, data.labels
+    names: dict[str, Any] = {name: getattr(ml, name) for name in ml.__all__}
+    names |= {"CuttingPlane": ml.solvers.CuttingPlane, "np": np, "known": y, "score": 0.1}
+    names |= {"X": X, "y": y, "groups": [0, 0, 1, 1, 2, 2], "Z": X[0], "p": np.zeros(101)}
+    names["SummaryWriter"] = lambda: SimpleNamespace(add_scalar=print)
+    for part in ("labeled", "validation", "valid"):
+        names |= {f"X_{part}": X, f"y_{part}": y}
+    names["learner"] = ml.ChangePointMetricLearner().fit(X, y)
+    if page == "confidence":
+        names["X"] = X[0]
+    blocks = python_blocks(f"docs/{page}.md")
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+    assert len(blocks) > 1
 
 
 def test_every_local_link_leads_to_a_file_and_every_module_that_is_run_exists() -> None:

@@ -84,7 +84,8 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         known : partial labels of each array, optional
             Partial labels of the new recordings: labels in which −1 means unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
-            with these labels. Labels of rows that the view leaves out are not used.
+            with these labels. If the view leaves rows out, it agrees with them on the other rows: a
+            change in a gap is placed in the middle of the gap.
         """
         return self._of_each(X, n_segments, known, lambda form, found, ends: ends)
 
@@ -186,10 +187,10 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels or change-points, for each recording
+        y : labels, change-points or partial labels, for each recording
         """
         data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         forms, found, _ = zip(*self.answers(data, None))
         if leaves_out(self.view_):
             kept = self.view_.kept(list(data.arrays))
@@ -198,8 +199,8 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         rates = BoundaryRates.learn(found, members, truths, weights)
         if not len(rates.distances):
             raise ValueError(
-                f"{type(self).__name__} needs predicted boundaries to calibrate, got one segment "
-                "in every recording; pass recordings with changes."
+                f"{type(self).__name__} needs predicted boundaries in labeled stretches to "
+                "calibrate, got none; pass recordings with changes, and more labels."
             )
         self.rates_ = rates
         return self

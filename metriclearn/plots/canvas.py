@@ -154,11 +154,11 @@ def envelope(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Reduce a signal to at most ``most`` points, because a figure cannot show more.
 
-    Returns the time, the minimum and the maximum of equally long stretches of samples.
+    Returns the time, the minimum and the maximum of equally long stretches of samples without NaN.
     """
     starts = np.unique(np.linspace(0, len(samples), most, endpoint=False).astype(int))
     times = (starts + 0.5) * end / len(samples)
-    return times, np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
+    return times, np.fmin.reduceat(samples, starts), np.fmax.reduceat(samples, starts)
 
 
 def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarContainer:

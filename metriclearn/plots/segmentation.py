@@ -54,8 +54,9 @@ def plot_segmentation(
         last change-point is T.
     signal : (T, P) or (T,) array, data frame, or dict of str to (T,) array, optional
         The signal to draw above the strips. Every feature is scaled to [0, 1]. Up to six features
-        are drawn as lines. If there are more features, all are drawn as a heat map. The names of
-        the columns of a data frame, or the keys of a dict, are written above the signal.
+        are drawn as lines, with gaps at NaN. If there are more features, all are drawn as a heat
+        map. The names of the columns of a data frame, or the keys of a dict, are written above the
+        signal.
     losses : dict of str to float, optional
         The loss ‖M − N‖²_F of each strip against the truth. The loss is written next to the name of
         the strip.
@@ -125,9 +126,10 @@ def _read(signal: Any) -> tuple[list[str], NDArray[np.float64]]:
     if hasattr(signal, "keys"):
         names = [str(name) for name in signal]
         signal = np.column_stack([signal[name] for name in signal])
-    X = np.atleast_1d(real_array("plot_segmentation", "signal", signal, None))
+    X = np.atleast_1d(real_array("plot_segmentation", "signal", signal, None, allow=["missing"]))
     X = X.reshape(len(X), -1)
-    low, span = X.min(axis=0), np.ptp(X, axis=0)
+    low = np.fmin.reduce(X, axis=0)
+    span = np.fmax.reduce(X, axis=0) - low
     return names, np.where(span > 0, (X - low) / np.where(span > 0, span, 1), 0.5)
 
 

@@ -111,15 +111,18 @@ class Of(Needs):
     """Require an instance of a class or protocol, or None if it is optional.
 
     If ``kind`` is a string, an object with a method or attribute of this name is required instead.
-    ``example`` is shown in error messages. Data frames are never accepted, because they share many
-    names with estimators.
+    Objects with the attribute ``without`` are refused. ``example`` is shown in error messages. Data
+    frames are never accepted, because they share many names with estimators.
     """
 
-    def __init__(self, kind: Any, example: str, *, optional: bool = False) -> None:
+    def __init__(
+        self, kind: Any, example: str, *, optional: bool = False, without: str = ""
+    ) -> None:
         def accepts(value: Any) -> bool:
             if value is None:
                 return optional
             fits = hasattr(value, kind) if isinstance(kind, str) else isinstance(value, kind)
+            fits = fits and not (without and hasattr(value, without))
             return fits and not isinstance(value, type) and not hasattr(value, "iloc")
 
         words = f"{{a}} {{name}} such as {example}{' or None' if optional else ''}"

@@ -261,9 +261,9 @@ def _encode(value: Any, parts: _Parts) -> Any:
         parts.places[id(value)] = {"classifier": {"array": key}}
         return parts.places[id(value)]
     raise TypeError(
-        f"metriclearn.save stores estimators and components of metriclearn, got a "
-        f"{_path(cls)}; remove it or save it separately, and in "
-        "place of a torch module pass its class, or a functools.partial of it."
+        f"metriclearn.save stores estimators and components of metriclearn, got a {_path(cls)}; "
+        "remove it, or pickle the model for yourself, and in place of a torch module pass its "
+        "class, or a functools.partial of it."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from reprlib import Repr
 from typing import Any
@@ -204,6 +204,32 @@ def dimensions(item: Any) -> int | None:
         return np.ndim(item)
     except Exception:  # a foreign object may raise any error
         return None
+
+
+def sort_of(X: Any) -> str:
+    """Tell whether X is "one" data set, "several" data sets, or a "lazy" sequence of data sets.
+
+    "lazy" means that X has ``__len__`` and ``__getitem__``, but is not an array, list or table.
+    "several" means that X is an array of three dimensions, or that X is a list or an array of
+    objects and contains an array, a table or a list of lists.
+    """
+    if hasattr(X, "columns"):
+        return "one"
+    if hasattr(X, "ndim"):
+        if X.ndim != 1 or X.dtype != object:
+            return "several" if X.ndim == 3 else "one"
+        X = list(X)
+    listed = isinstance(X, (list, tuple, str, bytes, range, Mapping))
+    if not listed and not hasattr(X, "toarray") and not hasattr(X, "__array__"):
+        return "lazy" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
+    if not isinstance(X, Sequence):
+        return "one"
+    for item in X:
+        table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
+        shape = getattr(item, "shape", ())
+        if table or (isinstance(shape, tuple) and len(shape) in (1, 2)):
+            return "several"
+    return "one" if len(X) > 0 else "several"
 
 
 def check_scale(who: str, X: NDArray) -> None:

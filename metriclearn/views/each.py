@@ -36,8 +36,8 @@ class Each(PlainView):
     Raises
     ------
     ValueError
-        If a recording is not a table of finite numbers, or if recordings differ in the number of
-        columns.
+        If a recording is not a table of finite numbers, if recordings differ in the number of
+        columns, or if the transformer needs labels.
     TypeError
         If a value is not a real number.
 
@@ -65,6 +65,12 @@ class Each(PlainView):
         arrays = self.begin(X)
         for array in arrays:
             check_scale(type(self).__name__, array)
+        tags = getattr(self.transformer, "__sklearn_tags__", None)
+        if tags is not None and tags().target_tags.required:
+            raise ValueError(
+                "Each needs a transformer that learns without labels, such as PCA(10), got "
+                f"{self.transformer!r}; views such as Whiten and Posteriors learn from labels."
+            )
         # Data frames keep their names.
         self.transformer_ = clone(self.transformer).fit(X if is_one(X) else np.vstack(arrays))
         return self

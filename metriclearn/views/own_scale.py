@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.running.parameters import OneOf, Whole
-from metriclearn.running.values import check_scale
+from metriclearn.views.hermite import binary_exponents
 from metriclearn.views.plain import PlainView
 from metriclearn.views.windows import window_moments
 
@@ -30,7 +30,7 @@ class OwnScale(PlainView):
     Raises
     ------
     ValueError
-        If a recording is not a table of finite numbers whose squares can be added.
+        If a recording is not a table of finite numbers.
 
     See Also
     --------
@@ -53,7 +53,7 @@ class OwnScale(PlainView):
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
         """Standardize one recording."""
-        check_scale(type(self).__name__, X)
+        X = np.ldexp(X, -binary_exponents(X))
         if self.window is None:
             mean, size = X.mean(axis=0), np.abs(X).max(axis=0)
             scale = (X - mean).std(axis=0)
@@ -63,7 +63,7 @@ class OwnScale(PlainView):
             mean, scale = means[1 : len(X) + 1], np.sqrt(scatters[1 : len(X) + 1] / counts)
             size = np.abs(mean)
         # rounding leaves constant columns a deviation of about 1e-16 of their size
-        flat = scale <= 1e-9 * np.maximum(size, 1e-9)
+        flat = scale <= 1e-9 * size
         return np.where(flat, 0.0, (X - mean) / np.where(flat, 1.0, scale))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from metriclearn.problem.partition import numbered
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_changed, check_parameters
-from metriclearn.running.values import dimensions, real_array, shown
+from metriclearn.running.values import dimensions, real_array, shown, sort_of
 
 if TYPE_CHECKING:
     from metriclearn.views.gaps import Labels
@@ -98,11 +98,11 @@ class View(Protocol):
 class PlainView(TransformerMixin, ComponentParameters, ABC):
     """Base of views: reads recordings, and computes the rows of each by :meth:`rows`.
 
-    All methods take a list of recordings, or a single (T, P) array or data frame. For a single one,
-    ``transform`` returns a single array. A subclass defines :meth:`rows`, and :attr:`reach` unless
-    it is (0, 0). A view that learns also defines ``fit``, which calls :meth:`begin` first. If its
-    rows would know the labels of training recordings, it sets ``held_out`` and defines
-    ``fit_transform``, too.
+    All methods take a list of recordings, or a single (T, P) array or data frame. In a list, a (T,)
+    array is a signal with one feature. For a single one, ``transform`` returns a single array. A
+    subclass defines :meth:`rows`, and :attr:`reach` unless it is (0, 0). A view that learns also
+    defines ``fit``, which calls :meth:`begin` first. If its rows would know the labels of training
+    recordings, it sets ``held_out`` and defines ``fit_transform``, too.
 
     See Also
     --------
@@ -172,6 +172,8 @@ class PlainView(TransformerMixin, ComponentParameters, ABC):
         arrays = []
         for i, table in enumerate(tables):
             place = "X" if one else f"recording {i}"
+            if not one and dimensions(table) == 1:
+                table = np.reshape(table, (-1, 1))
             arrays.append(array := real_array(who, place, table, allow=allow))
             named = hasattr(table, "columns") or hasattr(self, "feature_names_in_")
             if fitting or named or array.shape[1] != getattr(self, "n_features_in_", None):
@@ -286,11 +288,5 @@ def read_groups(who: str, groups: Any, n: int, fewest: int = 2) -> NDArray[np.in
 
 
 def is_one(X: Any) -> bool:
-    """Return whether X is a single table, and not a list of tables or a (N, T, P) array."""
-    if hasattr(X, "columns"):
-        return True
-    if hasattr(X, "ndim"):
-        return X.ndim != 3
-    if isinstance(X, (list, tuple)):
-        return len(X) > 0 and dimensions(X[0]) != 2
-    return not (hasattr(X, "__len__") and hasattr(X, "__getitem__"))
+    """Return whether X is a single table, and not a list of recordings or a (N, T, P) array."""
+    return sort_of(X) == "one"

@@ -391,7 +391,8 @@ class ExpectedBoundaries(HeldOutView):
                 "ExpectedBoundaries needs a labeled boundary, got none; label one, or take another "
                 "view."
             )
-        self.scale_, m = StandardWindows.of(0, arrays), typical_length(self, truths)
+        self.scale_ = StandardWindows.of(0, arrays, y.weights)
+        m = typical_length(self, truths)
         self.tolerance_, self.n_codes_ = max(1, int(m / 8)), 2
         self.widths_ = widths_for(m, arrays[0].shape[1])
         return [_near(one, len(X), self.tolerance_) for one, X in zip(known, arrays)]

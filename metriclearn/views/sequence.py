@@ -55,8 +55,8 @@ class SequenceFeatures(StatelessTransformer):
         Names of the features: ``log_length``, ``log_log_length``, ``log_noise`` (median absolute
         difference of neighboring samples, scaled to a standard deviation), ``log_spread`` (median
         absolute deviation, scaled likewise), ``log_deviation`` (standard deviation of the values),
-        ``log_step_deviation`` (standard deviation of the steps) or ``log_range``. An empty sequence
-        of names gives a constant penalty.
+        ``log_step_deviation`` (standard deviation of the steps, the first of which is 0) or
+        ``log_range``. An empty sequence of names gives a constant penalty.
     window : int, optional
         With a window, there is a row for every position 0 … T instead of one row per sequence. A
         row describes the ``window`` samples before its position (fewer near the beginning; position

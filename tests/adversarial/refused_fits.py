@@ -302,6 +302,7 @@ PENALTIES: Rows = [
         ]
     ),
     (METRIC(penalty=ml.FeaturePenalty((flags,)), oracle=ml.oracles.SummedArea()), "ChangePoints"),
+    (METRIC(oracle=ml.oracles.LocalSearch()), "needs an oracle such as SummedArea"),
     *(
         (lambda one=one: one.fit(X, Y).tune_penalty(X, Y, unit="variance"), "unit of the data bes")
         for one in (

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as LDA
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -100,6 +101,15 @@ def increases(view: Any, rows: NDArray) -> NDArray:
 
 def kept(view: Any, x: NDArray) -> NDArray:
     return view.kept([x])[0] if hasattr(view, "kept") else np.arange(len(x))
+
+
+def test_signals_in_a_list_are_recordings_of_one_column() -> None:
+    """As learners read them; a list of lists is one table."""
+    signals, columns = [x[:, 0] for x in X], [x[:, :1] for x in X]
+    for view in (OwnScale(), Chain([Fill(), OwnScale()]), views.Each(PCA(1))):
+        for rows, expected in zip(view.fit_transform(signals), view.fit_transform(columns)):
+            np.testing.assert_array_equal(rows, expected)
+    assert OwnScale().fit_transform([[1.0, 2.0], [3.0, 4.0]]).shape == (2, 2)
 
 
 @EACH
@@ -199,6 +209,7 @@ REFUSED: Rows = [
         partial(views.Each(PCA(2)).fit, [x * 1e200 for x in X]),
         "Each needs squared distances below 1e300, got values up to",
     ),
+    (partial(views.Each(LDA()).fit, X, LABELS), "transformer that learns without labels"),
     (partial(views.Windows().fit_transform, [x * 1e160 for x in X]), "distances below 1e300"),
     (partial(LeaveOut().fit, NAN), "in recording 0 column 0 is NaN in every row; drop this col"),
     (partial(Fill().fit, NAN), "Fill needs a number in .* column 0 of recording 0 has none"),

@@ -5,7 +5,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from matplotlib.collections import FillBetweenPolyCollection
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.problem.regions import KINDS, ChangeCount
@@ -46,6 +48,14 @@ def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
     filled = ml.Segmenter(members, view=ml.views.Fill(), n_folds=2, verbose=False)
     assert filled.fit(GAPPED, YS).score(GAPPED, YS) > -0.1
     assert filled.calibrate(GAPPED, YS).boundary_probabilities(GAPPED[0]).min() >= 0
+
+
+def test_a_learner_that_reads_gaps_draws_them() -> None:
+    model = clone(PLAIN).set_params(view=ml.views.LeaveOut()).fit(GAPPED, YS)
+    (ax,) = model.plot(GAPPED[0], YS[0]).axes
+    lanes = [drawn for drawn in ax.collections if isinstance(drawn, FillBetweenPolyCollection)]
+    assert len(lanes) == 3
+    assert all(len(lane.get_paths()) > 1 for lane in lanes)  # pieces between gaps
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=repr)

@@ -252,6 +252,8 @@ def test_a_metric_that_is_nearly_zero() -> None:
         learn(regularizer=ml.SquaredFrobenius(1e9))
     with assert_warned(r"SquaredFrobenius\(\) or penalty=0.0 leaves nothing to gain;"):
         learn(penalty=0.0)
+    with assert_warned("stopped by a callback at a metric that is still .nearly. zero"):
+        learn(callbacks=[ml.running.callbacks.TimeLimit(0.0)])
 
 
 def test_a_penalty_of_zero_says_what_is_missing() -> None:

@@ -4,8 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from metriclearn import L1, ChangePointMetricLearner, FullMetric
+from metriclearn import L1, ChangePointMetricLearner, FullMetric, WhitenedMetricLearner
+from metriclearn.datasets import make_change_points
+from metriclearn.estimators import WhitenedClusteringLearner
+from metriclearn.oracles import SpectralRelaxation
 from tests.training import NAMES, PAIRS, XS, YS, assert_same, learn
 
 ROUNDED = [np.round(X * 2**12) / 2**12 for X in XS]
@@ -55,6 +59,24 @@ def test_weights_drop_sequences_and_repeat_them(standardize) -> None:
     mine = learn(sample_weight=[2, 1, 0, 1, 1], standardize=standardize)
     repeated = [XS[i] for i in kept], [YS[i] for i in kept]
     assert_same(mine, learn(*repeated, standardize=standardize))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        ChangePointMetricLearner(retune=True),
+        WhitenedMetricLearner(toward=1.0),
+        WhitenedClusteringLearner(toward=1.0, oracle=SpectralRelaxation()),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_weights_count_where_something_is_tuned_before_or_after(learner) -> None:
+    data = make_change_points(5, 100, 4, 2, (3, 5), noise=1.2, random_state=3)
+    places = np.repeat(range(5), [3, 1, 1, 2, 0])
+    mine = clone(learner).fit(data.sequences, data.labels, sample_weight=[3, 1, 1, 2, 0])
+    theirs = learner.fit([data.sequences[i] for i in places], [data.labels[i] for i in places])
+    assert (mine.penalty_ or 1.0) == pytest.approx(theirs.penalty_ or 1.0, rel=1e-3)
+    assert mine.solution_.objective == pytest.approx(theirs.solution_.objective, rel=1e-3)
 
 
 def test_rotation_of_the_features_of_a_full_metric() -> None:

@@ -1,5 +1,7 @@
 """Margins of fitted segmenters: the program's own, calibrated, saved and drawn."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -53,8 +55,28 @@ def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
     found = calibration.of(np.array([0.0, 1.0, 2.0, 3.0, 9.0, np.inf]))
     assert found == pytest.approx([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])  # two of one pool, then certain
     one = ml.oracles.BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
-    with pytest.raises(ValueError, match="one segment in every data set"):
+    with pytest.raises(ValueError, match="in labeled stretches, got none"):
         Calibration.learn([one], [truth], 2)
+
+
+def test_calibration_learns_from_labeled_stretches_alone(learner) -> None:
+    """Of changes in stretches without labels, and near their ends, nothing is known."""
+    losses, right, rows = [], [], np.arange(80)
+    for margins, labels in zip(learner.boundary_margins(DATA.sequences, None, 2), DATA.labels):
+        found, true = margins.change_points[:-1], ml.Partition.from_runs(labels).change_points
+        inside = (found > 10 + 2) & (found < 60 - 2)
+        losses += margins.losses[inside].tolist()
+        right += near(found[inside], true[(true > 10) & (true < 60)], 2).tolist()
+    partial = [np.where((rows >= 10) & (rows < 60), labels, -1) for labels in DATA.labels]
+    calibrated = copy.copy(learner).calibrate(DATA.sequences, partial, tolerance=2)
+    probabilities = calibrated.calibration_.of(np.array(losses))
+    assert len(losses) > 5
+    assert probabilities.mean() == pytest.approx(np.mean(right))  # isotonic keeps the mean
+    segmenter = ml.Segmenter(learner, n_folds=2, verbose=False).fit(DATA.sequences, DATA.labels)
+    counts = [
+        len(segmenter.calibrate(DATA.sequences, y).rates_.distances) for y in (partial, DATA.labels)
+    ]
+    assert 0 < counts[0] < counts[1]
 
 
 def test_calibration_is_kept_in_files_and_not_for_another_metric(learner, tmp_path) -> None:

@@ -234,6 +234,10 @@ def test_probabilities_of_names_are_calibrated(tmp_path) -> None:
     loaded = ml.load(ml.save(model, tmp_path / "model.npz"))
     np.testing.assert_array_equal(loaded.predict_proba(test[0][0]), rows[0])
     assert model.boundary_margins(test[0][0]).probabilities is not None
+    ends = ml.Partition.from_runs(held_out[1][0]).change_points  # changes without names
+    partial = [np.append(-1, labels[1:]) for labels in held_out[1][1:]]
+    nearly = model.calibrate(held_out[0], [ends, *partial]).predict_proba(test[0][0])
+    np.testing.assert_allclose(nearly, rows[0], atol=0.1)
     with pytest.raises(ValueError, match="needs samples with labels of the training, such as 0"):
         model.calibrate(held_out[0], [labels + 10 for labels in held_out[1]])
     with pytest.raises(ValueError, match=r"needs calibrate\(X, y\) after fit"):

@@ -208,3 +208,10 @@ def test_bayesian_criterion() -> None:
     assert len(criterion.predict_change_points(X)) == 3
     both = criterion.fit([np.hstack([X, X])]).predict_penalties([np.hstack([X, X])])[0]
     assert both == pytest.approx(4 * 0.01 * np.log(1200), rel=0.1)
+    # a constant column or whole numbers change nothing, and a loud column hides the changes
+    loud = 9.0 * rng.normal(size=X.shape)
+    for other, n_segments in ((np.zeros_like(X), 3), (np.round(X), 3), (loud, 1)):
+        beside = np.hstack([X, other])
+        assert len(criterion.fit([beside]).predict_change_points(beside)) == n_segments
+    for alone in (np.round(4.0 * X), np.repeat(X[::400], 400, axis=0)):
+        assert criterion.fit([alone]).predict_change_points(alone).tolist() == [400, 800, 1200]

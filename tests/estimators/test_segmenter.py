@@ -565,8 +565,9 @@ def test_groups_follow_recordings_that_are_cut_or_left_out() -> None:
     with assert_refused("y=None for LabeledSequences"):
         ml.Segmenter(METRICS).fit(data, y)
     for kind in (np.array, pd.Series, partial(pd.Series, dtype=object), pd.Categorical):
-        with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a class"):
-            ml.Segmenter(MEMBER, n_folds=2, verbose=False).fit(X, list(map(kind, y)))
+        for one in (ml.Segmenter(MEMBER, n_folds=2, verbose=False), MEMBER["diagonal"][0]):
+            with pytest.warns(UserWarning, match="the label '-1' is a text, so it counts as a cl"):
+                one.fit(X, list(map(kind, y)))
 
 
 def test_a_tuned_penalty_is_best_for_names_that_were_held_out() -> None:

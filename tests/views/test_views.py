@@ -33,6 +33,10 @@ def test_own_scale_removes_unit_and_offset() -> None:
     np.testing.assert_allclose(first[:, :2].std(axis=0), 1.0)
     np.testing.assert_array_equal(first[:, 2], 0.0)
     np.testing.assert_allclose(first, second, atol=1e-12)
+    for unit in (1e-300, 1e-25, 1e250):
+        for view in (views.OwnScale(), views.OwnScale(4)):
+            now, before = view.fit_transform([X * unit, X])
+            np.testing.assert_allclose(now, before, atol=1e-9)
 
 
 def test_own_scale_of_a_window_is_that_of_the_rows_up_to_the_present_one() -> None:

@@ -39,6 +39,8 @@ from metriclearn.solvers.regularizers import L1, Regularizer
 from metriclearn.solvers.subgradient import ProjectedSubgradient
 from metriclearn.views.gaps import Labels
 
+# An oracle with a relaxation is one of clusters.
+_ORACLE = Of(Oracle, "SummedArea()", optional=True, without="relaxation")
 _COMPARED = 5_000  # training samples on which the result is compared with simple baselines
 
 
@@ -173,7 +175,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         ),
     ] = "learned"
     min_size: Annotated[int, Whole(1)] = 1
-    oracle: Annotated[Oracle | None, Of(Oracle, "SummedArea()", optional=True)] = None
+    oracle: Annotated[Oracle | None, _ORACLE] = None
     retune: bool = False
 
     @classmethod
@@ -194,7 +196,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         if not self.retune or score.penalty is None or not score.has_choice:
             return score
         forms = self.training_forms(score, training)
-        penalty, _ = best_penalty(forms, training.truths, min_size=self.min_size)
+        penalty, _ = best_penalty(forms, training.truths, training.weights, self.min_size)
         return score.at(penalty)
 
     def training_forms(self, score: SegmentScore, training: Training) -> list[Any]:
@@ -262,7 +264,8 @@ class Segmentations(Task):
         """
         truths = training.truths
         forms = [LowRankForm(cumulative=cumulative_sums(a, first)) for a in training.data.arrays]
-        penalty, _ = PenaltySearch(forms, truths, self.min_size, exact=False).best()
+        search = PenaltySearch(forms, truths, self.min_size, exact=False)
+        penalty, _ = search.best(training.weights)
         oracle = ConstrainedChangePoints(self.min_size)
         pairs = zip(forms, truths)
         return [oracle(form.shifted(-penalty), None, truth) for form, truth in pairs]

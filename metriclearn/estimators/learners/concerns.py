@@ -30,6 +30,8 @@ _CONCERNS = {
     "too strong; lower the strength",
     "fixed": "learned a metric that is (nearly) zero, because {regularizer!r} or "
     'penalty={penalty!r} leaves nothing to gain; lower the strength, or pass penalty="learned"',
+    "stopped": "was stopped by a callback at a metric that is still (nearly) zero, so it separates "
+    "nothing; let the callback stop later",
     "penalty": "learned a penalty of 0, which makes every sample a cluster, because the labels put "
     "no samples together; add labels or spans (same) without a change, or end lists of all "
     "change-points with T",
@@ -106,6 +108,8 @@ def _concern(learner: Any, task: Task, problem: Problem, ended: bool) -> str | N
     small = longest * np.sum(scaled**2) < _LEAST_SIZE * (penalty or 0.0)
     # Without standardization, "small" depends on the unit of the data.
     if not scaled.any() or (learner.standardize and small):
+        if solution.reason == "callback":
+            return "stopped"
         fixed = not task.count_is_given and isinstance(learner.penalty, numbers.Real)
         return "fixed" if fixed else "metric"
     if learner.penalty == "learned" and penalty == 0.0:

@@ -14,7 +14,12 @@ from metriclearn.estimators.learners.change_points import ChangePointMetricLearn
 from metriclearn.estimators.learners.large_margin import REGULARIZER
 from metriclearn.estimators.learners.task import LabeledParts, Training
 from metriclearn.estimators.reading.data_sets import DataSets
-from metriclearn.estimators.reading.labels import list_labelings, read_names
+from metriclearn.estimators.reading.labels import (
+    list_labelings,
+    read_labelings,
+    read_names,
+    sample_labels,
+)
 from metriclearn.estimators.scores.confidence import NameCalibration
 from metriclearn.estimators.scores.name_weights import NameWeights, with_constant
 from metriclearn.oracles.change_points import ConstrainedChangePoints
@@ -25,7 +30,6 @@ from metriclearn.problem.named_segments import (
     NamedSamples,
     named_truths,
 )
-from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Of, OneOf, Real
 from metriclearn.solvers.mahalanobis import FullMetric, Metric, MetricCone, PenalizedMetric
@@ -134,7 +138,7 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose, view
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels for each sequence, −1 where unknown
+        y : labels or partial labels of samples, for each sequence
         tolerance : int ≥ 0
             A predicted change-point is true if there is a true one at most this many samples away.
 
@@ -149,13 +153,14 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose, view
             :meth:`ChangePointMetricLearner.calibrate` raises an error.
         """
         super().calibrate(X, y, tolerance)
-        data = self.read_data(X)
-        labelings = list_labelings(type(self).__name__, y, data)
-        counts = None
+        who, data, counts = type(self).__name__, self.read_data(X), None
         if self.n_segments == "given":
-            counts = [Partition.from_runs(labels).n_clusters for labels in labelings]
+            truths = read_labelings(who, y, data, segments=True)
+            counts = [truth.n_clusters for truth in truths]
+        pairs = zip(list_labelings(who, y, data), data.lengths)
+        known = [sample_labels(*pair) for pair in pairs]
         scored = self._scored(data, counts)
-        self.name_calibration_ = NameCalibration.learn(scored, labelings, self.name_weights_)
+        self.name_calibration_ = NameCalibration.learn(scored, known, self.name_weights_)
         return self
 
     def predict_proba(self, X: Any, n_segments: Any = None) -> Any:

@@ -85,7 +85,8 @@ oracle, retune, alternation, callbacks, n_jobs, executor, verbose
         if self.toward is None:
             return self.regularizer
         rows, truths = training.data.arrays, training.truths
-        penalty, _ = best_penalty([LowRankForm(Z) for Z in rows], truths, min_size=self.min_size)
+        forms = list(map(LowRankForm, rows))
+        penalty, _ = best_penalty(forms, truths, training.weights, self.min_size)
         scale = self.loss_scale / penalty
         strength = self.toward / (scale**2 * rows[0].shape[1])
         if not np.isfinite(strength):
@@ -125,13 +126,13 @@ class WhitenedClusteringLearner(ClusteringMetricLearner):
 
         Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r).
 
-    Z_i = X_i Wᵀ are the mapped data sets, and the scale is c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩.
-    Under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels then have the sum 2α Σ_i K_i. The losses
-    have a smaller sum, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i clusters.
-    The factor h is α times the mean of K_i/T_i. This product has the order of magnitude of the
-    hinge. A large μ gives the metric of the view, up to a factor, for any units and any number of
-    samples. A large μ also keeps directions in which the training clusters do not differ: clusters
-    in other data may differ there.
+    Z_i = X_i Wᵀ are the mapped data sets, and the scale is c = 2α Σ_i s_i K_i / Σ_i s_i ⟨Z_i Z_iᵀ,
+    N_i⟩. Under C = cI, the scores c⟨Z_i Z_iᵀ, N_i⟩ of the labels then have the mean 2α Σ_i s_i K_i.
+    The losses have a smaller mean, because α‖M − N_i‖² ≤ 2α(K_i − 1) for all partitions M into K_i
+    clusters. The factor h = α Σ_i s_i K_i/T_i has the order of magnitude of the hinge. A large μ
+    gives the metric of the view, up to a factor, for any units and any number of samples. A large μ
+    also keeps directions in which the training clusters do not differ: clusters in other data may
+    differ there.
 
     Parameters
     ----------
@@ -174,15 +175,17 @@ alternation, callbacks, n_init, random_state, n_jobs, executor, verbose
                 "WhitenedClusteringLearner needs a label of every sample to learn toward its view, "
                 "got unknown labels (−1); leave such samples out, or pass toward=None."
             )
-        score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(rows, truths))
+        weights = np.ones(len(rows)) if training.weights is None else training.weights
+        between = weights @ [np.sum(truth.root(Z) ** 2) for Z, truth in zip(rows, truths)]
         # Equal means differ only by rounding.
-        if score <= 1e-20 * sum(np.sum(Z**2) for Z in rows):
+        if between <= 1e-20 * (weights @ [np.sum(Z**2) for Z in rows]):
             raise ValueError(
                 "WhitenedClusteringLearner needs clusters whose means differ in its view to learn "
                 "toward it, got none; pass another view, or toward=None."
             )
         counts = np.array([truth.n_clusters for truth in truths])
-        scale = 2 * self.loss_scale * counts.sum() / score
-        unit = self.loss_scale * np.mean(counts / [truth.n_samples for truth in truths])
+        scale = 2 * self.loss_scale * (weights @ counts) / between
+        shares = counts / [truth.n_samples for truth in truths]
+        unit = self.loss_scale * np.average(shares, weights=weights)
         strength = self.toward * unit / (scale**2 * rows[0].shape[1])
         return SquaredFrobenius(float(strength), float(scale))

@@ -39,6 +39,7 @@ from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Each, Needs, Of, Real, Whole, needs
 from metriclearn.running.values import check_each, real_array
 from metriclearn.views.columns import check_range
+from metriclearn.views.hermite import series_scale
 from metriclearn.views.plain import SEQUENCES, StatelessTransformer
 from metriclearn.views.sequence import SequenceFeatures
 
@@ -409,13 +410,14 @@ def _segmentation(form: LowRankForm, known: Any, min_size: int) -> Partition:
 
 
 class BayesianCriterion(PenaltyLearner):
-    """Segment with the penalty of the BIC, 2 r σ² log T for r columns and noise of scale σ.
+    """Segment with the penalty of the BIC, 2 σ² log T for each column with noise of scale σ.
 
     In one column, each further segment adds two parameters, a mean and a position. The squared
     residuals of Gaussian noise have the weight 1/(2σ²). The BIC penalty of a segment is therefore
-    2σ² log T for one column, and r times as large for r columns. σ is the geometric mean of
-    :func:`~metriclearn.views.hermite.noise_scale` over columns. ``fit`` learns no penalty and
-    ignores y. If ``known`` is passed in prediction, the segmentation agrees with it.
+    2σ² log T for one column, and the sum of these numbers for several columns. σ is the
+    :func:`~metriclearn.views.hermite.noise_scale` of the column or, where most neighboring samples
+    are equal, its ``robust`` or ``standard`` scale. ``fit`` learns no penalty and ignores y. If
+    ``known`` is passed in prediction, the segmentation agrees with it.
 
     Parameters
     ----------
@@ -446,15 +448,16 @@ class BayesianCriterion(PenaltyLearner):
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Compute the segmentation paths. Nothing else is learned."""
         _PATHS.check(type(self).__name__, "paths", paths)
-        fitted, data, represented = self._begin(X)
+        fitted, _, represented = self._begin(X)
         fitted.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
-        features = SequenceFeatures(("log_noise", "log_log_length"))
-        fitted.sequence_features_ = features.fit(data.arrays)
         fitted.regression_ = self.regression
         self.__dict__ = fitted.__dict__
         return self
 
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
-        represented = self._represent(data)
-        rows = self.sequence_features_.transform(represented)
-        return np.log(2.0 * represented[0].shape[1]) + rows @ np.array([2.0, 1.0])
+        penalties = []
+        for Z in self._represent(data):
+            scales = series_scale(Z, "noise")[np.ptp(Z, axis=0) > 0]
+            # a constant sequence is one segment at any penalty
+            penalties.append(2.0 * (np.sum(scales**2) or 1.0) * np.log(max(len(Z), 2)))
+        return np.log(penalties)

@@ -5,7 +5,7 @@ Everything is checked once, here; the results of these functions are not checked
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self, TypeVar
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import check_changed
 from metriclearn.running.stored import StoredArrays
-from metriclearn.running.values import real_array, text
+from metriclearn.running.values import real_array, sort_of, text
 from metriclearn.views.columns import Measures, measure
 from metriclearn.views.plain import reads_missing
 
@@ -151,7 +151,7 @@ def read_data_sets(
     if hasattr(X, "sequences"):
         kind = type(X).__name__
         raise ValueError(f"{who} needs a list of arrays or tables, got {kind}; pass X.sequences.")
-    sort = _sort_of(X)
+    sort = sort_of(X)
     allow = ("missing",) if missing else ()
     checked = partial(real_array, who, single_precision=single_precision, signals=True, allow=allow)
     if sort == "lazy":
@@ -268,29 +268,3 @@ def keep_features(estimator: Any, data: DataSets) -> None:
         estimator.feature_names_in_ = data.feature_names
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-
-
-def _sort_of(X: Any) -> str:
-    """Tell whether X is "one" data set, "several" data sets, or a "lazy" sequence of data sets.
-
-    "lazy" means that X has ``__len__`` and ``__getitem__``, but is not an array, list or table.
-    "several" means that X is an array of three dimensions, or that X is a list or an array of
-    objects and contains an array, a table or a list of lists.
-    """
-    if hasattr(X, "columns"):
-        return "one"
-    if hasattr(X, "ndim"):
-        if X.ndim != 1 or X.dtype != object:
-            return "several" if X.ndim == 3 else "one"
-        X = list(X)
-    listed = isinstance(X, (list, tuple, str, bytes, range, Mapping))
-    if not listed and not hasattr(X, "toarray") and not hasattr(X, "__array__"):
-        return "lazy" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
-    if not isinstance(X, Sequence):
-        return "one"
-    for item in X:
-        table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
-        shape = getattr(item, "shape", ())
-        if table or (isinstance(shape, tuple) and len(shape) in (1, 2)):
-            return "several"
-    return "one" if len(X) > 0 else "several"

@@ -17,6 +17,7 @@ from metriclearn.datasets.segment_labels import runs
 from metriclearn.datasets.sequences import LabeledSequences, labeled_as
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_data_sets
 from metriclearn.estimators.reading.labels import (
+    NOBODY,
     are_classes,
     list_labelings,
     none_as_unlabeled,
@@ -25,7 +26,7 @@ from metriclearn.estimators.reading.labels import (
     sample_labels,
 )
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition, fewest_changes
-from metriclearn.problem.partition import LabeledPartition, Partition, label_array
+from metriclearn.problem.partition import LabeledPartition, Partition
 from metriclearn.problem.regions import NO_CHANGE, Region
 from metriclearn.running.notes import note
 from metriclearn.running.times import index_times, read_times
@@ -35,8 +36,6 @@ from metriclearn.views.plain import fit_view, read_groups, says
 from metriclearn.views.posteriors import HeldOutView
 from metriclearn.views.whiten import LinearView
 
-# Entries of tables for a sample without a label.
-_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 # With fewer labeled boundaries, parts of a recording are not left out; the second number is for
 # labels without any segment, from which a metric is learned slowly.
 _FEW, _FEW_FREE = 2, 8
@@ -287,17 +286,6 @@ def read_given(
     y = none_as_unlabeled(y, data)
     truths = read_labelings(who, y, data, segments=True, partial=True)
     labels = list(list_labelings(who, y, data))
-    each = [
-        label_array(one) for one in labels if not isinstance(one, (Partition, PartialPartition))
-    ]
-    found = {label for one in each if one.dtype.kind in "UOT" for label in set(one.tolist())}
-    texts = [label for label in found if isinstance(label, str)]
-    nobody = sorted(text for text in texts if text.strip().casefold() in _NOBODY)
-    if nobody and recordings is None:
-        note(
-            f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 in "
-            "an array of objects for rows without a label."
-        )
     units = read_groups(who, groups, len(truths), fewest=1)
     return Given(replace(data, single=False), labels, truths, units, recordings).named(who, names)
 
@@ -399,7 +387,7 @@ def count_segments(truth: Any) -> int:
 def _labeled(data: LabeledSequences) -> LabeledSequences:
     """Mark or leave out unlabeled samples, and leave out stretches of a single row."""
     found = sorted({text(label) for labels in data.labels for label in runs(labels)})
-    nobody = [label for label in found if label.strip().casefold() in _NOBODY]
+    nobody = [label for label in found if label.strip().casefold() in NOBODY]
     total = sum(map(len, data.labels))
     for label in nobody if data.unlabeled not in nobody else ():
         count = sum(int(np.count_nonzero(labeled_as(one, label))) for one in data.labels)

@@ -24,6 +24,8 @@ from metriclearn.running.parameters import Whole, check_parameters
 from metriclearn.running.values import check_each, check_weights, shown, text, whole
 from metriclearn.views.gaps import Labels
 
+# Entries of tables for a sample without a label.
+NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 # Weights below this fraction of the largest weight change a sum only by rounding.
 _LEAST_WEIGHT = 1e-9
 # Types that have a length, but are not lists of labels or numbers.
@@ -181,6 +183,8 @@ def _read_labeling(
     if not isinstance(labels, PartialPartition):
         try:
             values = label_values(labels)
+            if partial:
+                _note_texts(values)
             last = values[-1]  # whole numbers may be in an array of objects
             if segments and len(values) < length and isinstance(last, Integral) and last == length:
                 ends = np.asarray(values.tolist())
@@ -204,6 +208,18 @@ def _read_labeling(
             "open (−1); drop such samples or give each gap a different label."
         )
     return known or labels
+
+
+def _note_texts(labels: NDArray) -> None:
+    """Note texts such as "-1", which numpy makes of the number −1 beside other texts."""
+    if labels.dtype.kind in "UOT":
+        given = labels[np.append(True, labels[1:] != labels[:-1])].tolist()
+        texts = {one for one in given if isinstance(one, str)}
+        if nobody := sorted(one for one in texts if one.strip().casefold() in NOBODY):
+            note(
+                f"the label {nobody[0]!r} is a text, so it counts as a class; write the number −1 "
+                "in an array of objects for rows without a label."
+            )
 
 
 def read_labeled(

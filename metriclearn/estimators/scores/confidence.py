@@ -14,6 +14,7 @@ from scipy.special import log_softmax, softmax
 from metriclearn.estimators.scores.segment_score import SegmentScore
 from metriclearn.indices.boundaries import near
 from metriclearn.oracles.change_points.margins import BoundaryMargins
+from metriclearn.problem.partial_labels import PartialPartition
 from metriclearn.problem.partition import Partition
 
 # Powers of the length that are tried, from 0 (sums over segments) to 1 (means over samples).
@@ -65,28 +66,33 @@ class Calibration:
     def learn(
         cls,
         margins: Sequence[BoundaryMargins],
-        truths: Sequence[Partition],
+        truths: Sequence[Partition | PartialPartition],
         tolerance: int,
         score: SegmentScore | None = None,
     ) -> Self:
         """Fit an isotonic regression that predicts from losses whether change-points are true.
 
-        The fit takes O(K log K) time for K change-points in all data sets.
+        Change-points outside labeled stretches, or at most ``tolerance`` samples from their ends,
+        are not used. The fit takes O(K log K) time for K change-points in all data sets.
         """
         from sklearn.isotonic import IsotonicRegression
 
-        losses = np.concatenate([one.losses for one in margins])
-        right = [
-            near(m.change_points[:-1], t.change_points[:-1], tolerance)
-            for m, t in zip(margins, truths)
-        ]
-        if len(losses) == 0:
+        losses, right = [np.empty(0)], [np.empty(0, dtype=bool)]
+        for one, truth in zip(margins, truths):
+            found = one.change_points[:-1]
+            for start, ends in truth.pieces.stretches:
+                edges = np.array([t for t in (start, ends[-1]) if 0 < t < truth.n_samples])
+                judged = (found > start) & (found < ends[-1]) & ~near(found, edges, tolerance)
+                losses.append(one.losses[judged])
+                right.append(near(found[judged], ends[:-1], tolerance))
+        every = np.concatenate(losses)
+        if len(every) == 0:
             raise ValueError(
-                "Calibration needs predicted change-points, got one segment in every data set; "
-                "lower the penalty or pass data with changes."
+                "Calibration needs predicted change-points in labeled stretches, got none; lower "
+                "the penalty, or pass data with changes and more labels."
             )
         curve = IsotonicRegression(y_min=0.0, y_max=1.0)
-        curve.fit(np.minimum(losses, _LARGEST), np.concatenate(right).astype(np.float64))
+        curve.fit(np.minimum(every, _LARGEST), np.concatenate(right).astype(np.float64))
         points = curve.X_thresholds_, curve.y_thresholds_
         return cls(*points, tolerance, score)
 
@@ -132,7 +138,10 @@ class NameCalibration:
 
     @classmethod
     def learn(
-        cls, scored: Sequence[tuple[NDArray, NDArray]], labelings: Sequence[NDArray], weights: Any
+        cls,
+        scored: Sequence[tuple[NDArray, NDArray]],
+        labelings: Sequence[NDArray | None],
+        weights: Any,
     ) -> Self:
         """Find θ and the power by maximum likelihood, from labels that were not used for training.
 
@@ -140,8 +149,8 @@ class NameCalibration:
         ----------
         scored : sequence of (array (K, C), int array (K,))
             Scores of names for the segments of every recording, and the lengths of the segments.
-        labelings : sequence of (T,) labels
-            Labels that are not in the classes of ``weights`` are ignored.
+        labelings : sequence of (T,) labels, or None
+            Labels that are not in the classes of ``weights`` are ignored, and None.
         weights : NameWeights
 
         Raises
@@ -151,7 +160,8 @@ class NameCalibration:
         """
         classes, counts = weights.classes, []
         for (_, sizes), labels in zip(scored, labelings):
-            known = np.asarray(labels)[:, None] == classes
+            given = np.full(sizes.sum(), -1) if labels is None else labels
+            known = given[:, None] == classes
             counts.append(np.add.reduceat(known, np.append(0, np.cumsum(sizes)[:-1]), axis=0))
         if not np.any([np.any(one) for one in counts]):
             raise ValueError(

@@ -134,7 +134,7 @@ class PlottedSegmenter:
         seen = np.zeros(array.shape[1])
         # If the numbers of features differ, the metric belongs to another representation.
         if self.components_.shape[1] == len(seen):
-            seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
+            seen = np.linalg.norm(self.components_, axis=0) * np.nanstd(array, axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
         names = getattr(self, "feature_names_in_", None)
         signal: Any = array[:, leading]
@@ -190,7 +190,8 @@ class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMet
         known : partial labels of each array, optional
             Partial labels of the new recordings: labels in which −1 means unknown, or
             :class:`~metriclearn.PartialPartition`. The result is the best segmentation that agrees
-            with these labels.
+            with these labels. If the view leaves rows out, it agrees with them on the other rows: a
+            change in a gap is placed in the middle of the gap.
 
         Returns
         -------
@@ -281,7 +282,9 @@ class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMet
         Parameters
         ----------
         X : (T, P) array or sequence of such arrays
-        y : (T,) labels, or change-points as in ruptures, for each sequence
+        y : labels, change-points or partial labels, for each sequence
+            With partial labels, only predicted change-points in labeled stretches count, further
+            than the tolerance from their ends.
         tolerance : int ≥ 0
             The largest distance, in samples, between a predicted change-point and a true one.
 
@@ -292,12 +295,12 @@ class MahalanobisSegmenter(ScoredByLoss, PlottedSegmenter, Streaming, LearnedMet
         Raises
         ------
         ValueError
-            If data or labels cannot be used, or if each data set is predicted to be one segment.
+            If data or labels cannot be used, or if no change-point is predicted where labels are.
         """
-        data = self.read_data(X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True)
-        given = [truth.n_clusters for truth in truths] if self.n_segments == "given" else None
-        margins = self.boundary_margins(data.arrays, given, tolerance)
+        data, given = self.read_data(X), self.n_segments == "given"
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=not given)
+        counts = [truth.n_clusters for truth in truths] if given else None
+        margins = self.boundary_margins(data.arrays, counts, tolerance)
         self.calibration_ = Calibration.learn(margins, truths, tolerance, self.score_)
         return self
 
