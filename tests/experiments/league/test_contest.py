@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.command_line import CONFIGS, configuration
@@ -218,8 +219,20 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypat
     fitted = {"fitted": case.train.names, "fitted_root": tmp_path / "here" / "texts"}
     there = load_dataset("texts", tmp_path / "there" / "texts", n_components=5, **fitted)
     np.testing.assert_array_equal(case.test.sequences[3], there.sequences[3])
-    config.sets.texts.rotate = True
-    assert len(league.cases()[0].train) == 6
+    plain = OmegaConf.to_container(config.sets.texts)
+    for turns in ({"rotate": True}, {"halves": [0]}):
+        config.sets.texts = {**plain, **turns}
+        (case,) = league.cases()
+        assert (len(case.train), len(case.test)) == (6, 6)
+    config.test_root = None
+    config.outputs = str(tmp_path)  # where shows would be assembled
+    config.sets.texts = {**plain, "rotate": True, "n_test": None}
+    assert [len(case.test) for case in league.cases()] == [2, 2, 2]  # a third each
+    assert "jamendo_singing" in league.unusable["shows"]
+    config.sets.texts = {**plain, "n_test": 6}
+    with pytest.raises(ValueError, match="No set of the league can be used"):
+        league.cases()
+    assert "6 cannot be held out for test; set sets.texts.n_test to" in league.unusable["texts"]
     config.sets.texts = None
     with pytest.raises(ValueError, match="No set of the league can be used; of bees: "):
         league.cases()
@@ -260,7 +273,21 @@ class Half:
 """
 
 
-def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, capsys) -> None:
+def write_others(folder: Path) -> Path:
+    """The exercises with the same names, but other segments."""
+    source, target = data_folder("mocap6"), folder / "mocap6"
+    target.mkdir(parents=True)
+    (target / "sequences.npz").write_bytes((source / "sequences.npz").read_bytes())
+    table = pd.read_csv(source / "segments.csv")
+    table[table.groupby("sequence").cumcount() > 0].assign(
+        start=lambda rows: rows["start"].where(rows.duplicated("sequence"), 0)
+    ).to_csv(target / "segments.csv", index=False)
+    return folder
+
+
+def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
+    tmp_path, capsys, caplog, monkeypatch
+) -> None:
     (tmp_path / "half.py").write_text(HALF)
     model = Contestant(f"{tmp_path}/half.py").fit(noisy(1.0), [TRUTH] * 4)
     assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
@@ -276,6 +303,16 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, ca
         lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
         ranks = {line[0]: line[2] for line in lines if len(line) > 3}
         assert float(ranks["| Half"]) > float(ranks["| ours"]) >= 1.0
+        folder = write_others(tmp_path / "data")
+        monkeypatch.setenv("METRICLEARN_DATA", str(folder))
+        results_of(tmp_path / "out", "experiment=league", *options)
+        told = capsys.readouterr().out
+        assert told.startswith("The committed results are of other test data; run the same")
+        results = results_of(
+            tmp_path / "out", *options[::2], "experiment=league", "refit=euclidean"
+        )
+        assert {r["method"] for r in results["rows"] if r["table"] == "routines"} == {"euclidean"}
+        assert "Committed rows of routines are not kept, as they are of other" in caplog.text
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")

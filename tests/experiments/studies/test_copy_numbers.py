@@ -120,7 +120,7 @@ def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
     few = [*FEW, *fewer, "pictures=false"]
     same = [f"dataset.{key}={tmp_path}/known" for key in ("root", "test_root")]
     message = refusal(tmp_path / "same", "experiment=neuroblastoma", *same, *few)
-    assert "dataset.test_root needs data that are not for training, but 12 of 12 are" in message
+    assert "test_root needs data that are not for training, but 12 of 12 are" in message
     unseen = [f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen"]
     results = results_of(tmp_path / "out", "experiment=neuroblastoma", *unseen, *few)
     assert {table["name"] for table in results["tables"]} == {"free", "curves"}

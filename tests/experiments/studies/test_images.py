@@ -88,7 +88,7 @@ def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
     few = ("tiny=true", "n_jobs=1", *(f"~image_methods.{name}" for name in left_out))
     options = ("experiment=images", *few, "n_train=2", f"dataset.root={tmp_path}/known")
     message = refusal(tmp_path / "same", *options, f"dataset.test_root={tmp_path}/known")
-    assert "dataset.test_root needs data that are not for training, but 4 of 4 are" in message
+    assert "test_root needs data that are not for training, but 4 of 4 are" in message
     unseen = f"dataset.test_root={tmp_path}/unseen"
     results = results_of(tmp_path / "out", *options, unseen)
     assert results["tables"][0]["words"] == "intersection over union"
