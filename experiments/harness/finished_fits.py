@@ -102,9 +102,19 @@ def run_all(
 def _call(
     place: int, finished: FinishedFits, backend: str, key: list[str], call: tuple[Any, ...]
 ) -> tuple[int, Any]:
-    """Compute the result of one task. Returns the index of the task, and the result."""
+    """Compute the result of one task. Returns the index of the task, and the result.
+
+    Raises
+    ------
+    ValueError
+        If the fit fails with such an error. The message begins with the method and the case.
+    """
     with nullcontext() if backend == "threads" else quiet():  # threads share the caller's settings
-        return place, finished(key, *call)
+        try:
+            return place, finished(key, *call)
+        except ValueError as error:
+            method, case, *_ = key
+            raise ValueError(f"{method} cannot be used on {case}: {error}") from error
 
 
 @contextmanager

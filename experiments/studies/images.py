@@ -139,7 +139,8 @@ class Images(Procedure):
         refuse_seen(everything.data, *([unseen.data] if unseen else []))
         cases = []
         for seed in range(config.seed, config.seed + config.n_seeds):
-            train, test = split(everything, config.n_train, config.n_test, seed)
+            spare = 0 if unseen else 1  # images that cannot be for training
+            train, test = split(everything, config.n_train, config.n_test, seed, spare)
             test = unseen or test
             cutter = KFold(min(config.n_folds, len(train.nodes)), shuffle=True, random_state=0)
             pairs = cutter.split(train.nodes)
@@ -258,14 +259,16 @@ class Images(Procedure):
         return draw
 
 
-def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:
+def split(
+    everything: Pictures, n_train: int, n_test: int | None, seed: int, spare: int = 1
+) -> list[Pictures]:
     """Divide the images in random order: the first are used for training, and the others for
     test."""
     order = np.random.RandomState(seed).permutation(len(everything.nodes))
-    if not 1 <= n_train < len(order):
+    most = len(order) - spare
+    if not 1 <= n_train <= most:
         raise ValueError(
-            f"The experiment needs n_train from 1 to {len(order) - 1} of {len(order)} images, got "
-            f"{n_train}."
+            f"The experiment needs n_train from 1 to {most} of {len(order)} images, got {n_train}."
         )
     train, test = order[:n_train], order[n_train:][:n_test]
     return [everything.select(train), everything.select(test)]

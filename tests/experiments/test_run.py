@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from experiments.harness.cases import load_sequences
 from experiments.harness.command_line import configuration, one_sentence
-from experiments.harness.finished_fits import FinishedFits
+from experiments.harness.finished_fits import FinishedFits, run_all
 from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
@@ -327,6 +327,12 @@ def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert finished(["key"], int, "3") == 3
         assert f"{file} is damaged" in caplog.text
         assert finished(["key"], int, "4") == 3  # which is read
+
+
+def test_a_fit_that_fails_names_its_method_and_case(tmp_path: Path) -> None:
+    tasks = [(["Tree", "bees: bee1", "final"], (int, "no rows"))]
+    with pytest.raises(ValueError, match="Tree cannot be used on bees: bee1: invalid literal"):
+        run_all("fit", tasks, FinishedFits(tmp_path, {}), "threads", 1)
 
 
 def test_a_full_disk_is_a_sentence() -> None:
