@@ -279,6 +279,11 @@ def chosen_sets(config: Any) -> dict[str, Any]:
 def half_cases(data: LabeledSequences, seeds: Sequence[int], n_folds: int) -> list[Case]:
     """Make two cases for each seed. The sorted groups are shuffled, those at even places are one
     half, and the others are the other half. Each half is held out once."""
+    if len(set(data.groups)) < 2:
+        raise ValueError(
+            f"{data.name} has one group, which has no halves; add recordings of another group, or "
+            "pass test data of their own as test_root"
+        )
     cases = []
     for seed in seeds:
         order = sorted(set(data.groups))

@@ -327,6 +327,7 @@ def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert finished(["key"], int, "3") == 3
         assert f"{file} is damaged" in caplog.text
         assert finished(["key"], int, "4") == 3  # which is read
+    assert (len(finished), len(FinishedFits(tmp_path, {"other": 1}))) == (1, 0)
 
 
 def test_a_fit_that_fails_names_its_method_and_case(tmp_path: Path) -> None:

@@ -229,6 +229,9 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypat
     config.sets.texts = {**plain, "rotate": True, "n_test": None}
     assert [len(case.test) for case in league.cases()] == [2, 2, 2]  # a third each
     assert "jamendo_singing" in league.unusable["shows"]
+    config.sets.texts = {**plain, "groups": 1, "halves": [0]}
+    with pytest.raises(ValueError, match="of texts: texts has one group, which has no halves; add"):
+        league.cases()
     config.sets.texts = {**plain, "n_test": 6}
     with pytest.raises(ValueError, match="No set of the league can be used"):
         league.cases()
