@@ -201,8 +201,8 @@ def set_cases(
     out. ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of
     each. By default all groups and all recordings take part. ``halves`` lists seeds, each of which
     divides the groups into two halves that are held out in turn. Otherwise ``n_test`` is the number
-    of groups held out at a time, by default a third of them, rounded up. With ``rotate``, each
-    group is held out once. If there is a
+    of groups held out at a time. By default this is a third of them, rounded up, or all but
+    ``n_train`` groups if this is more. With ``rotate``, each group is held out once. If there is a
     ``test``, groups whose names begin with it are held out. ``train_per_group`` is the largest
     number of recordings of a group for training. ``unseen`` describes the names that are removed
     from training recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes
@@ -211,8 +211,8 @@ def set_cases(
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. The test data
-    are in this folder. The training data are from ``METRICLEARN_DATA``. With ``rotate`` they are
-    all groups, otherwise only the groups that are not held out.
+    are all recordings in this folder. The training data are all groups from ``METRICLEARN_DATA``
+    that take part, but at most ``n_train`` and, with ``test``, none that is held out.
     """
     if "cases" in entry:
         if test_root is not None:
@@ -232,14 +232,17 @@ def set_cases(
         rest = sorted(set(data.groups) - set(test))
         train, held_out = data.split_by_group(groups=[rest, test[: entry["n_test"]]])
         found = [case_of(entry["test"], train, held_out, group_folds(train, n_folds))]
-    elif test_root is not None and (entry.get("rotate") or "halves" in entry):
+    elif test_root is not None:
+        data = some_of(data, entry.get("n_train"), None, seed)
         found = [case_of(name, data, data, group_folds(data, n_folds))]
     elif "halves" in entry:
         found = half_cases(data, entry["halves"], n_folds)
     else:
         rotate = entry.get("rotate", False)
         option = f"sets.{name}.n_test"
-        n_test = entry["n_test"] or -(-len(set(data.groups)) // 3)
+        n_groups = len(set(data.groups))
+        most = entry.get("n_train") or n_groups
+        n_test = entry.get("n_test") or max(-(-n_groups // 3), n_groups - most)
         found = group_cases(data, n_test, rotate, n_folds, seed, option)
     cases = []
     for case in found:

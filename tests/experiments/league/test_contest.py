@@ -215,27 +215,29 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypat
     (case,) = league.cases()
     assert set(league.unusable) == {"bees", "shows"}
     assert "beedance" in league.unusable["bees"]
-    assert (len(case.train), case.test.names) == (4, [f"there{k}" for k in range(6)])
+    assert (len(case.train), case.test.names) == (6, [f"there{k}" for k in range(6)])
     fitted = {"fitted": case.train.names, "fitted_root": tmp_path / "here" / "texts"}
     there = load_dataset("texts", tmp_path / "there" / "texts", n_components=5, **fitted)
     np.testing.assert_array_equal(case.test.sequences[3], there.sequences[3])
     plain = OmegaConf.to_container(config.sets.texts)
-    for turns in ({"rotate": True}, {"halves": [0]}):
-        config.sets.texts = {**plain, **turns}
+    for options, count in (({"halves": [0]}, 6), ({"n_train": 4}, 4), ({"groups": 3}, 3)):
+        config.sets.texts = {**plain, **options}
         (case,) = league.cases()
-        assert (len(case.train), len(case.test)) == (6, 6)
+        assert (len(case.train), len(case.test)) == (count, 6)
     config.test_root = None
     config.outputs = str(tmp_path)  # where shows would be assembled
-    config.sets.texts = {**plain, "rotate": True, "n_test": None}
-    assert [len(case.test) for case in league.cases()] == [2, 2, 2]  # a third each
+    for options, counts in (({}, [4, 4, 4]), ({"n_train": 3}, [3, 3])):  # a third for test
+        config.sets.texts = {**plain, "rotate": True, "n_test": None, **options}
+        assert [len(case.train) for case in league.cases()] == counts
     assert "jamendo_singing" in league.unusable["shows"]
-    config.sets.texts = {**plain, "groups": 1, "halves": [0]}
-    with pytest.raises(ValueError, match="of texts: texts has one group, which has no halves; add"):
-        league.cases()
-    config.sets.texts = {**plain, "n_test": 6}
-    with pytest.raises(ValueError, match="No set of the league can be used"):
-        league.cases()
-    assert "6 cannot be held out for test; set sets.texts.n_test to" in league.unusable["texts"]
+    for options, words in (
+        ({"groups": 1, "halves": [0]}, "texts has one group, which has no halves; add"),
+        ({"n_test": 6}, "6 cannot be held out for test; set sets.texts.n_test to"),
+    ):
+        config.sets.texts = {**plain, **options}
+        with pytest.raises(ValueError, match="No set of the league can be used"):
+            league.cases()
+        assert words in league.unusable["texts"]
     config.sets.texts = None
     with pytest.raises(ValueError, match="No set of the league can be used; of bees: "):
         league.cases()
