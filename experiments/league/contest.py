@@ -161,8 +161,8 @@ class League(Comparison):
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
-        facts = {"n_folds": self.config.n_folds, "seeds": self.config.get("seeds")}
-        protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
+        told = {name: self.config.get(name) for name in ("n_folds", "seeds", "test_root")}
+        protocol = page("league.protocol.j2", left_out=left_out, **told).strip()
         notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
             notes = (

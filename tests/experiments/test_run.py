@@ -354,6 +354,12 @@ def test_ordinary_files_without_a_terminal_get_lines_of_progress(synthetic: Path
         (["tiny=maybe"], ["tiny needs true or false, got maybe."]),
         (["n_folds=many"], ["n_folds needs a whole number, got many."]),
         (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
+        (["experiment=hapt", "test_root=/x"], ["no test_root; did you mean dataset.test_root."]),
+        (
+            ["experiment=league", "dataset.test_root=/x"],
+            ["no dataset.test_root; did you mean test_root."],
+        ),
+        (["experiment=league", "test_root=/absent"], ["test_root=/absent is not a folder; name"]),
         (
             ["dataset.n_sample=3"],
             ["There is no n_sample in dataset; did you mean dataset.loader.n_samples."],
