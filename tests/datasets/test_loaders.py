@@ -321,6 +321,10 @@ def test_gestures_by_hand(tmp_path: Path) -> None:
     expected = {"user": ["c", "d"], "story": ["1", "3"], "video": ["c1", "d3"]}
     for group, groups in expected.items():
         assert load_dataset("gesture_phase", tmp_path, group=group).groups == groups
+    arrays = {name.replace("c1", "1c"): X for name, X in ARRAYS["gesture_phase"].items()}
+    write(tmp_path, "gesture_phase", [row.replace("c1", "1c") for row in GESTURE], arrays)
+    for group in ("user", "story"):  # a name without a user or a story is a group of its own
+        assert load_dataset("gesture_phase", tmp_path, group=group).groups[0] == "1c"
 
 
 def test_units_and_features_of_phones(tmp_path: Path) -> None:
