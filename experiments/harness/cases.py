@@ -195,7 +195,7 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
     if len(data) < 2:
         raise ValueError(
             f"{data.name} needs 2 or more training sequences to choose hyper-parameters, got "
-            f"{len(data)}; cut long sequences into several."
+            f"{len(data)}; add some, hold out fewer groups, or cut long sequences into several."
         )
     groups = data.groups if len(set(data.groups)) > 1 else [str(i) for i in range(len(data))]
     cutter = GroupKFold(min(n_folds, len(set(groups))))

@@ -23,7 +23,13 @@ from experiments.league.contestants import (
     TextTiling,
 )
 from experiments.league.penalties import PenaltyRegression
-from experiments.league.ranks import against_ours, mean_ranks, on_other_units, within_interval
+from experiments.league.ranks import (
+    against_ours,
+    mean_ranks,
+    on_other_units,
+    ranks_table,
+    within_interval,
+)
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
 from metriclearn import ChangePointMetricLearner, FullMetric, Partition, Segmenter, SquaredFrobenius
@@ -154,6 +160,15 @@ def test_ranks_and_tests_against_ours_count_sets_with_six_units() -> None:
     results = {"tables": [{"name": name, "main": True} for name in sizes], "rows": rows}
     assert mean_ranks(results) == {"ours": 1.0, "euclidean": 2.0, "bad": 3.0}
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
+
+
+def test_sets_without_names_have_ranks() -> None:
+    table = {"name": "bees", "measure": "partition_loss", "main": True}
+    same = {"table": "bees", "measure": "partition_loss", "units": ["a"], "seconds": 1.0}
+    rows = [{**same, "method": method, "mean": loss} for method, loss in (("ours", 1), ("x", 2))]
+    lines = ranks_table({"tables": [table], "rows": rows})
+    assert lines[2].startswith("| ours | – | 1.00 | – |")
+    assert lines[3].startswith("| x | – | 2.00 | 1 |")
 
 
 def test_losses_are_compared_with_a_rival_that_was_chosen_on_other_units() -> None:
@@ -301,6 +316,18 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
     for file, words in (("two.py", "got \\['Half', 'Other'\\]"), ("none.py", "no such file")):
         with pytest.raises(ValueError, match=words):
             Contestant(f"{tmp_path}/{file}").fit(noisy(1.0), [TRUTH] * 4)
+    for wrong in ("self.names[[0]] for x in X", "self.names[:0] for x in X[1:]"):
+        text = HALF.replace("self.names[np.arange(len(x)) * 2 // len(x)] for x in X", wrong)
+        (tmp_path / f"half{len(wrong)}.py").write_text(text)
+        model = Contestant(f"{tmp_path}/half{len(wrong)}.py").fit(noisy(1.0), [TRUTH] * 4)
+        with pytest.raises(ValueError, match=r"Half.predict needs to return a label for each row"):
+            model.predict_change_points(noisy(1.0))
+    (tmp_path / "zero.py").write_text(
+        HALF.replace("        self.names", "        X[0][:] = 0\n        self.names")
+    )
+    rows = noisy(1.0)
+    Contestant(f"{tmp_path}/zero.py").fit(rows, [TRUTH] * 4)
+    assert np.all(rows[0].std(axis=0) > 0.5)  # other fits see what was given
     if data_folder("mocap6").is_dir():
         options = ("only=routines", f"contestant={tmp_path}/half.py", "pictures=false")
         results = results_of(tmp_path / "out", "experiment=league", *options)
