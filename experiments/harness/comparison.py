@@ -139,7 +139,7 @@ class Comparison(Procedure):
             units = [unit for test in tests for unit in self.units(test)]
             if table["main"] and len(units) == sum(map(len, tests)):
                 losses = [
-                    squared_norm(Partition(ends=[len(y)]), truth_of(y))
+                    squared_norm(Partition(ends=np.array([len(y)])), truth_of(y))
                     for test in tests
                     for y in test.labels
                 ]
