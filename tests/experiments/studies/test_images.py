@@ -67,7 +67,8 @@ def test_splits_are_disjoint_and_by_seed(everything: Pictures) -> None:
     assert split(everything, 4, 1, 1)[1].data.names != []
     with pytest.raises(ValueError, match="n_train from 1 to 5"):
         split(everything, 6, None, 0)
-    assert len(split(everything, 6, None, 0, spare=0)[0].nodes) == 6  # others are for test
+    train, test = split(everything, 6, None, 0, unseen=everything.select([2]))
+    assert (len(train.nodes), test.data.names) == (6, everything.data.names[2:3])
 
 
 def write_images(folder: Path, places: range) -> None:
