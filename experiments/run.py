@@ -66,10 +66,9 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             f"experiment={config.name} does not read dataset.test_root; leave it out, or choose an "
             "experiment that does, such as files, hapt, images, neuroblastoma or audio."
         )
-    if unseen and not Path(unseen).is_dir():
-        raise ValueError(
-            f"dataset.test_root={unseen} is not a folder; name the folder of test data."
-        )
+    for name, place in (("dataset.test_root", unseen), ("test_root", settings.get("test_root"))):
+        if place and not Path(place).expanduser().is_dir():
+            raise ValueError(f"{name}={place} is not a folder; name the folder of test data.")
     if config.n_jobs == 0:
         raise ValueError("n_jobs needs a number of fits at the same time, or -1 for all, got 0.")
     decisive = _decisive(settings)

@@ -54,14 +54,16 @@ _SUFFIXES = {"ami_turns": "flac", "speech_segments": "flac", "jamendo_singing": 
 def build_shows(
     folder: str | Path, seed: int = 0, minutes: float = 5.5, shows: Sequence[int] = (4, 3, 3)
 ) -> Path:
-    """Write the folders train, validation and test, unless they already exist for these arguments.
+    """Write the folders train, validation and test, unless they already exist for these arguments
+    and these folders of source recordings.
 
     Raises
     ------
     FileNotFoundError
         If a source recording is missing.
     """
-    wanted = f"seed {seed}, {minutes} minutes, {tuple(shows)} shows, version 2\n"
+    sources = ", ".join(str(data_folder(name).resolve()) for name in _SUFFIXES)
+    wanted = f"seed {seed}, {minutes} minutes, {tuple(shows)} shows, version 2, of {sources}\n"
 
     def build(path: Path, name: str, random: np.random.Generator) -> Spans:
         return _build_show(path, PARTS[name], 60 * minutes, random)

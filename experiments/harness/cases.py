@@ -38,13 +38,7 @@ def read_cases(config: DictConfig) -> list[Case]:
             fitted = {"fitted": data.names, "fitted_root": data_folder(dataset.name, dataset.root)}
             data = load_sequences(config, dataset.root, fitted=data.names)
         test = load_sequences(config, dataset.test_root, **fitted)
-        refuse_seen(data, test)
-        if test.feature_names != data.feature_names:
-            raise ValueError(
-                f"Test data need the {len(data.feature_names)} features of the training data in "
-                f"the same order, got {len(test.feature_names)}, beginning with "
-                f"{test.feature_names[:5]}."
-            )
+        check_test(data, test)
         return [case_of(str(dataset.test_root), data, test, group_folds(data, config.n_folds))]
     n_test = dataset.n_test or max(1, round(len(set(data.groups)) / 4))
     cases = group_cases(data, n_test, dataset.rotate, config.n_folds, config.seed)
@@ -151,7 +145,12 @@ def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
 
 
 def group_cases(
-    data: LabeledSequences, n_test: int, rotate: bool, n_folds: int, seed: int
+    data: LabeledSequences,
+    n_test: int,
+    rotate: bool,
+    n_folds: int,
+    seed: int,
+    option: str = "dataset.n_test",
 ) -> list[Case]:
     """Make cases that hold out ``n_test`` groups each. The groups are in random order.
 
@@ -161,6 +160,8 @@ def group_cases(
         Hold out every group once, in ⌈groups / n_test⌉ cases, instead of making one case.
     n_folds : int
         Folds of each training part, see :func:`group_folds`.
+    option : str
+        The name of ``n_test`` on the command line, for the error message.
 
     Raises
     ------
@@ -171,7 +172,7 @@ def group_cases(
     if not 1 <= n_test < len(groups):
         raise ValueError(
             f"{data.name} has {len(groups)} group(s), of which {n_test} cannot be held out for "
-            "test; set dataset.n_test to less, name groups, or pass dataset.test_root."
+            f"test; set {option} to less, or pass test data of their own as test_root."
         )
     order = [groups[i] for i in check_random_state(seed).permutation(len(groups))]
     parts = [order[i : i + n_test] for i in range(0, len(order), n_test)]
@@ -194,11 +195,22 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
     if len(data) < 2:
         raise ValueError(
             f"{data.name} needs 2 or more training sequences to choose hyper-parameters, got "
-            f"{len(data)}; cut long sequences into several."
+            f"{len(data)}; add some, hold out fewer groups, or cut long sequences into several."
         )
     groups = data.groups if len(set(data.groups)) > 1 else [str(i) for i in range(len(data))]
     cutter = GroupKFold(min(n_folds, len(set(groups))))
     return list(cutter.split(np.zeros(len(data)), groups=groups))
+
+
+def check_test(train: LabeledSequences, test: LabeledSequences) -> None:
+    """Raise a ValueError unless test sequences are new and have the features of the training."""
+    refuse_seen(train, test)
+    if test.feature_names != train.feature_names:
+        raise ValueError(
+            f"Test data of {train.name} need the {len(train.feature_names)} features of the "
+            f"training data in the same order, got {len(test.feature_names)}, beginning with "
+            f"{test.feature_names[:5]}."
+        )
 
 
 def refuse_seen(train: Any, *tests: Any) -> None:
@@ -208,7 +220,7 @@ def refuse_seen(train: Any, *tests: Any) -> None:
         pairs = zip(test.names, fingerprints(test))
         if seen := [name for name, mark in pairs if mark in known]:
             raise ValueError(
-                f"dataset.test_root needs data that are not for training, but {len(seen)} of "
+                f"test_root needs data that are not for training, but {len(seen)} of "
                 f"{len(test.names)} are the same in both, such as {seen[0]!r}; name another folder."
             )
 

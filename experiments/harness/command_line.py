@@ -151,6 +151,8 @@ def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
     holder = OmegaConf.select(base, parent) if parent else base
     where = f" in {parent}" if parent else ""
     if parts[-1] == "test_root":
+        if found := [one[1:] for one in _keys(base) if one.endswith(".test_root")]:
+            return f"There is no {key}; did you mean {found[0]}."
         return f"There is no test_root{where}; this experiment reads no folder of test data."
     inside = [inner.removeprefix(".") for inner in _keys(holder)]
     inside += [one for one in known if depth == len(parents)]  # also keys that may be added there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -18,8 +19,10 @@ from metriclearn.datasets import load_example, make_change_points
 COMMITTED = Path(CONFIGS).parent / "docs" / "results"
 _SAME = "n_folds", "seed", "min_size", "dataset", "tiny"  # settings of all rows of a table
 KEY = "default"  # field of results.json
+TRIVIAL_LOSSES = "one_segment"  # field of a table: the loss of a single segment on every unit
 FEW = "few labels"  # the data set that concerns only experiments with few labels
 SIGNAL = "one signal"  # the data set that concerns only experiments with few columns
+_LOGGER = logging.getLogger(__name__)
 _TOLERANCE = 0.02  # rounding differs between machines, and with it some boundary
 
 
@@ -72,6 +75,14 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
     merged = renewed(before, results, [*kept, *derived])
     others = [name for name in units_of(merged) if name not in run]
     there = {row["method"] for row in merged["rows"]}
+    had, has = (
+        {row["table"] for row in one["rows"] if row["method"] in kept} for one in (before, merged)
+    )
+    if lost := [name for name in run if name in had - has]:
+        _LOGGER.warning(
+            "Committed rows of %s are not kept, as they are of other test data; fit all methods.",
+            ", ".join(lost),
+        )
     told = [f"the rows of {', '.join(n for n in kept if n in there)}"] if there & {*kept} else []
     told += [f"all rows of {', '.join(others)}"] if others else []
     sentence = f"Of an earlier run with the same data, groups and folds: {' and '.join(told)}."
@@ -87,15 +98,38 @@ def with_kept(config: Any, entries: str, results: dict[str, Any]) -> dict[str, A
 
 
 def rows_of(source: Results, target: Results, methods: Collection[str]) -> list[Row]:
-    """Return the rows of some methods, if they have the same test units as other results."""
+    """Return the rows of some methods, if they have the same test units as other results, and if
+    these units have the same true segments."""
     units = units_of(target)
+    same = {name for name in units if _same_truth(source, target, name)}
     alike = {
         (row["table"], row["method"])
         for row in source["rows"]
-        if row["measure"] == MEASURE and units.get(row["table"]) == row["units"]
+        if row["measure"] == MEASURE
+        and row["table"] in same
+        and units[row["table"]] == row["units"]
     }  # names of a unit may be missing
     rows = [row for row in source["rows"] if row["method"] in methods]
     return [row for row in rows if (row["table"], row["method"]) in alike]
+
+
+def _same_truth(a: Results, b: Results, table: str) -> bool:
+    """Return whether a single segment has the same loss on every unit, as far as this is known."""
+    one, other = _trivial_losses(a, table), _trivial_losses(b, table)
+    shared = one.keys() & other.keys()
+    return all(np.isclose(one[unit], other[unit]) for unit in shared)
+
+
+def _trivial_losses(results: Results, table: str) -> dict[str, float]:
+    """Return the loss of a single segment on every unit of a table."""
+    for one in results["tables"]:
+        if one["name"] == table and TRIVIAL_LOSSES in one:
+            return one[TRIVIAL_LOSSES]
+    for row in results["rows"]:
+        kind = row["table"], row["measure"], row["method"]
+        if kind == (table, MEASURE, "one segment"):
+            return dict(zip(row["units"], row["values"]))
+    return {}
 
 
 def renewed(before: Results, new: Results, keep: Collection[str]) -> dict[str, Any]:

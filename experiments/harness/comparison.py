@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from sklearn.utils.validation import has_fit_parameter
 
 from experiments.harness.cases import fingerprints, read_cases
-from experiments.harness.committed import FEW, KEY, SIGNAL, default_losses
+from experiments.harness.committed import FEW, KEY, SIGNAL, TRIVIAL_LOSSES, default_losses
 from experiments.harness.procedure import Case, Losses, Method, Outcome, Procedure, Scores, Story
 from experiments.harness.report import Artifacts, Strip, file_name, page
 from experiments.harness.results import (
@@ -27,8 +27,11 @@ from experiments.harness.results import (
     ONE,
     OURS,
     Cells,
+    Row,
+    grouped,
     is_ours,
     results_table,
+    statistics,
     titled,
 )
 from experiments.harness.scoring import (
@@ -37,7 +40,9 @@ from experiments.harness.scoring import (
     named_scores,
     segmented,
     sequence_losses,
+    squared_norm,
     squared_norms,
+    truth_of,
 )
 from metriclearn import Partition, Segmenter, save
 from metriclearn.datasets import LabeledSequences
@@ -123,6 +128,24 @@ class Comparison(Procedure):
             named = named_scores(model, [found for found, _ in pairs], case.test)
             scores |= {name: named[name] for name in named if name in self.measures}
         return scores
+
+    def numbers(self, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
+        """Also note the losses of a single segment in the main tables. They tell whether committed
+        results are of the same test data."""
+        told = super().numbers(outcomes)
+        cases = grouped({id(o.case): o.case for o in outcomes}.values(), lambda case: case.table)
+        for table in told["tables"]:
+            tests = [case.test for case in cases.get(table["name"], [])]
+            units = [unit for test in tests for unit in self.units(test)]
+            if table["main"] and len(units) == sum(map(len, tests)):
+                losses = [
+                    squared_norm(Partition(ends=np.array([len(y)])), truth_of(y))
+                    for test in tests
+                    for y in test.labels
+                ]
+                row = statistics(np.array(losses), units)
+                table[TRIVIAL_LOSSES] = dict(zip(row["units"], row["values"]))
+        return told
 
     def _entries(self) -> list[Any]:
         """Return the methods of the configuration, those that are not fitted again, too."""

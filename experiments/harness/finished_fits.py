@@ -37,12 +37,13 @@ class FinishedFits:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self.folder, self.settings = folder, json.dumps(settings, sort_keys=True)
+        self.folder = folder
+        self._mark = _hash([metriclearn.__version__, json.dumps(settings, sort_keys=True)])[:8]
         folder.mkdir(parents=True, exist_ok=True)
 
     def __len__(self) -> int:
-        """Return the number of saved results."""
-        return sum(1 for _ in self.folder.glob("*.joblib"))
+        """Return the number of saved results with these settings."""
+        return sum(1 for _ in self.folder.glob(f"{self._mark}-*.joblib"))
 
     def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of ``call(*arguments)``, computed now or read from the file of an
@@ -60,8 +61,11 @@ class FinishedFits:
         return result
 
     def _file(self, key: Sequence[str]) -> Path:
-        text = json.dumps([metriclearn.__version__, self.settings, *key])
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
+        return self.folder / f"{self._mark}-{_hash(key)}.joblib"
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
 def run_all(
@@ -102,9 +106,19 @@ def run_all(
 def _call(
     place: int, finished: FinishedFits, backend: str, key: list[str], call: tuple[Any, ...]
 ) -> tuple[int, Any]:
-    """Compute the result of one task. Returns the index of the task, and the result."""
+    """Compute the result of one task. Returns the index of the task, and the result.
+
+    Raises
+    ------
+    ValueError
+        If the fit fails with such an error. The message begins with the method and the case.
+    """
     with nullcontext() if backend == "threads" else quiet():  # threads share the caller's settings
-        return place, finished(key, *call)
+        try:
+            return place, finished(key, *call)
+        except ValueError as error:
+            method, case, *_ = key
+            raise ValueError(f"{method} cannot be used on {case}: {error}") from error
 
 
 @contextmanager

@@ -22,12 +22,20 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import OmegaConf
 from sklearn.utils import check_random_state
 
-from experiments.harness.cases import case_of, cut, group_cases, group_folds, refitted, refuse_seen
+from experiments.harness.cases import (
+    case_of,
+    check_test,
+    cut,
+    group_cases,
+    group_folds,
+    refitted,
+)
 from experiments.harness.committed import COMMITTED, rows_of
 from experiments.harness.comparison import Comparison
 from experiments.harness.procedure import Case, Method, Outcome, Scores, Story
@@ -45,6 +53,10 @@ from metriclearn.indices import covering, f_measure
 
 _LOGGER = logging.getLogger(__name__)
 F1, COVERING, PREDICT = "boundary_f1", "covering", "predict_seconds"
+_OTHER_DATA = (
+    "The committed results are of other test data; run the same command without contestant= to "
+    "compare your method with the others on these."
+)
 LEAST_MARGIN, MARGIN = 5, 0.01  # rows, and share of a recording, around a boundary
 
 
@@ -149,12 +161,14 @@ class League(Comparison):
         left_out: Any = OmegaConf.to_container(self.config.left_out)
         left_out |= {f"the set {name}": reason for name, reason in self.unusable.items()}
         left_out |= self.missing
-        facts = {"n_folds": self.config.n_folds, "seeds": self.config.get("seeds")}
-        protocol = page("league.protocol.j2", left_out=left_out, **facts).strip()
+        told = {name: self.config.get(name) for name in ("n_folds", "seeds", "test_root")}
+        protocol = page("league.protocol.j2", left_out=left_out, **told).strip()
         notes: list[str] = []
         if self.config.contestant is not None and committed.is_file():
-            notes = ranks_table(together(read_results(committed), numbers))
-            print("\n".join(notes))
+            notes = (
+                ranks_table(both) if (both := together(read_results(committed), numbers)) else []
+            )
+            print("\n".join(notes or [_OTHER_DATA]))
         names = {
             (part.name, name)
             for outcome in outcomes
@@ -187,7 +201,8 @@ def set_cases(
     out. ``groups`` groups take part, drawn at random, with the first ``per_group`` recordings of
     each. By default all groups and all recordings take part. ``halves`` lists seeds, each of which
     divides the groups into two halves that are held out in turn. Otherwise ``n_test`` is the number
-    of groups held out at a time. With ``rotate``, each group is held out once. If there is a
+    of groups held out at a time. By default this is a third of them, rounded up, or all but
+    ``n_train`` groups if this is more. With ``rotate``, each group is held out once. If there is a
     ``test``, groups whose names begin with it are held out. ``train_per_group`` is the largest
     number of recordings of a group for training. ``unseen`` describes the names that are removed
     from training recordings, see :func:`experiments.league.unseen.without_parts`. ``few`` describes
@@ -196,37 +211,45 @@ def set_cases(
     The recordings of a loader are cut to their first ``rows`` rows. By default all rows are used.
 
     With ``test_root``, a folder laid out as ``METRICLEARN_DATA``, there is one case. The test data
-    are in this folder. The training data are from ``METRICLEARN_DATA``. With ``rotate`` they are
-    all groups, otherwise only the groups that are not held out.
+    are all recordings in this folder. The training data are all groups from ``METRICLEARN_DATA``
+    that take part, but at most ``n_train`` and, with ``test``, none that is held out.
     """
     if "cases" in entry:
         if test_root is not None:
             raise ValueError(
                 f"{name} is assembled here, so test_root={test_root} has no part of it"
             )
-        found = instantiate(entry["cases"], _convert_="all")
+        try:
+            found = instantiate(entry["cases"], _convert_="all")
+        except InstantiationException as error:  # Hydra's, around the error that tells the reason
+            raise error.__cause__ or error from None
         return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
     load = instantiate(entry["data"], _partial_=True, _convert_="all")
     data = some_of(load(), entry.get("groups"), entry.get("per_group"), seed)
-    data = cut(data, dict.fromkeys(range(len(data)), slice(rows)))
+    data = first_rows(data, rows)
     if "test" in entry:
         test = [group for group in sorted(set(data.groups)) if group.startswith(entry["test"])]
         rest = sorted(set(data.groups) - set(test))
         train, held_out = data.split_by_group(groups=[rest, test[: entry["n_test"]]])
         found = [case_of(entry["test"], train, held_out, group_folds(train, n_folds))]
-    elif test_root is not None and entry.get("rotate"):
+    elif test_root is not None:
+        data = some_of(data, entry.get("n_train"), None, seed)
         found = [case_of(name, data, data, group_folds(data, n_folds))]
     elif "halves" in entry:
         found = half_cases(data, entry["halves"], n_folds)
     else:
         rotate = entry.get("rotate", False)
-        found = group_cases(data, entry["n_test"], rotate, n_folds, seed)
+        option = f"sets.{name}.n_test"
+        n_groups = len(set(data.groups))
+        most = entry.get("n_train") or n_groups
+        n_test = entry.get("n_test") or max(-(-n_groups // 3), n_groups - most)
+        found = group_cases(data, n_test, rotate, n_folds, seed, option)
     cases = []
     for case in found:
         if entry.get("fits_features"):
             case = refitted(case, load)
         if test_root is not None:
-            case = tested_elsewhere(case, entry, test_root, seed)
+            case = tested_elsewhere(case, entry, test_root, rows)
         train = some_of(case.train, None, entry.get("train_per_group"), seed)
         title = f"{name}: {case.name}"
         whole = case_of(title, train, case.test, group_folds(train, n_folds), name)
@@ -259,6 +282,11 @@ def chosen_sets(config: Any) -> dict[str, Any]:
 def half_cases(data: LabeledSequences, seeds: Sequence[int], n_folds: int) -> list[Case]:
     """Make two cases for each seed. The sorted groups are shuffled, those at even places are one
     half, and the others are the other half. Each half is held out once."""
+    if len(set(data.groups)) < 2:
+        raise ValueError(
+            f"{data.name} has one group, which has no halves; add recordings of another group, or "
+            "pass test data of their own as test_root"
+        )
     cases = []
     for seed in seeds:
         order = sorted(set(data.groups))
@@ -270,16 +298,23 @@ def half_cases(data: LabeledSequences, seeds: Sequence[int], n_folds: int) -> li
     return cases
 
 
-def tested_elsewhere(case: Case, entry: Mapping[str, Any], test_root: str, seed: int) -> Case:
+def tested_elsewhere(
+    case: Case, entry: Mapping[str, Any], test_root: str, rows: int | None
+) -> Case:
     """Replace the test data of a case by the recordings of its set in the folder ``test_root``."""
     load, fitted = instantiate(entry["data"], _partial_=True, _convert_="all"), {}
     if entry.get("fits_features"):
         folder = data_folder(case.train.name)
         fitted = {"fitted": case.train.names, "fitted_root": folder}
     with patch.dict(os.environ, METRICLEARN_DATA=str(test_root)):  # where loaders look
-        test = some_of(load(**fitted), entry.get("groups"), entry.get("per_group"), seed)
-    refuse_seen(case.train, test)
+        test = first_rows(load(**fitted), rows)
+    check_test(case.train, test)
     return replace(case, name=str(test_root), test=test)
+
+
+def first_rows(data: LabeledSequences, rows: int | None) -> LabeledSequences:
+    """Cut every recording to its first rows."""
+    return cut(data, dict.fromkeys(range(len(data)), slice(rows)))
 
 
 def some_of(
@@ -299,10 +334,12 @@ def boundary_f1(truth: NDArray, found: NDArray) -> float:
 
 
 def together(committed: Results, new: Results) -> dict[str, Any]:
-    """Add the rows of an external method to the committed results of the same sets. Rows with other
-    test units are left out."""
-    sets = {table["name"] for table in new["tables"]}
+    """Add the rows of an external method to the committed results of the same test data. Without
+    such results, return nothing."""
+    mine = rows_of(new, committed, {row["method"] for row in new["rows"]})
+    sets = {row["table"] for row in mine}
+    if not sets:
+        return {}
     tables = [table for table in committed["tables"] if table["name"] in sets]
     kept = [row for row in committed["rows"] if row["table"] in sets]
-    rows = [*kept, *rows_of(new, committed, {row["method"] for row in new["rows"]})]
-    return {**committed, "tables": tables, "rows": rows}
+    return {**committed, "tables": tables, "rows": [*kept, *mine]}

@@ -226,18 +226,37 @@ class Contestant(RowNames):
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Make a new instance and fit it."""
         self.model_, self.classes_ = self.kind(), np.unique(np.concatenate(y))
-        fit_in_groups(self.model_, X, y, groups)
+        fit_in_groups(self.model_, _copies(X), y, groups)
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
         """Return the labels that the model predicts."""
-        return list(map(np.asarray, self.model_.predict(X)))
+        found = list(map(np.asarray, self.model_.predict(_copies(X))))
+        counts = [len(one) if one.ndim == 1 else None for one in found]
+        self._check("predict", "a label for each row", counts, X)
+        return found
 
     def predict_change_points(self, X: Arrays) -> list[NDArray]:
         """Return the ends of the segments that the model predicts."""
-        if hasattr(self.model_, "predict_change_points"):
-            return self.model_.predict_change_points(X)
-        return super().predict_change_points(X)
+        if not hasattr(self.model_, "predict_change_points"):
+            return super().predict_change_points(X)
+        found = list(map(np.asarray, self.model_.predict_change_points(_copies(X))))
+        last = [int(one[-1]) if one.ndim == 1 and len(one) else None for one in found]
+        self._check("predict_change_points", "ends up to the number of rows", last, X)
+        return found
+
+    def _check(self, method: str, what: str, found: list[int | None], X: Arrays) -> None:
+        sizes = list(map(len, X))
+        if found != sizes:
+            raise ValueError(
+                f"{type(self.model_).__name__}.{method} needs to return {what}, for each of "
+                f"{len(X)} recordings, got {found[:3]} where there are {sizes[:3]} rows."
+            )
+
+
+def _copies(X: Arrays) -> list[NDArray]:
+    """Copy the rows, which other fits need unchanged."""
+    return [np.array(x) for x in X]
 
 
 def _module_of(file: str) -> str:

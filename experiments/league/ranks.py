@@ -50,21 +50,24 @@ def losses(results: Results, named: bool = False) -> tuple[list[str], list[str],
     the mean losses (sets, methods).
 
     With ``named``, only sets whose labels name classes are taken. On these sets the methods include
-    all classifiers.
+    all classifiers. If there are no sets, there are no methods.
     """
     found = means(results)
     sets = [table["name"] for table in results["tables"] if table["main"]]
     if named:
         classes = means(results, "names_right")
         sets = [name for name in sets if any(name in mine for mine in classes.values())]
-    methods = [method for method, mine in found.items() if set(sets) <= set(mine)]
-    return sets, methods, np.array([[found[m][s] for m in methods] for s in sets])
+    methods = [method for method, mine in found.items() if sets and set(sets) <= set(mine)]
+    table = [[found[m][s] for m in methods] for s in sets]
+    return sets, methods, np.array(table).reshape(len(sets), len(methods))
 
 
 def mean_ranks(results: Results, named: bool = False) -> dict[str, float]:
     """Rank the methods by their loss on every set, and return the mean rank of each method, the
     best method first. Equal losses share a rank."""
     _, methods, table = losses(results, named)
+    if not methods:
+        return {}
     ranks = rankdata(table.round(12), axis=1).mean(axis=0)
     return {methods[i]: float(ranks[i]) for i in np.argsort(ranks, kind="stable")}
 
@@ -280,6 +283,8 @@ def against_ours(results: Results, named: bool = False) -> dict[str, float]:
     p-values, with Holm's correction for the number of methods. Only sets with six test units or
     more count."""
     sets, methods, table = losses(results, named)
+    if OURS not in methods:
+        return {}
     sizes = {row["table"]: len(row["units"]) for row in results["rows"]}
     table = table[[sizes[name] >= LEAST for name in sets]]
     mine = table[:, methods.index(OURS)]

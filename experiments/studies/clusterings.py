@@ -46,6 +46,7 @@ from metriclearn.problem import FrobeniusLoss
 from metriclearn.problem.forms import center
 
 _SELECTION_SEED = 1001  # of K-means; never the number of a result
+_FEWEST_CLASSES = 8  # half of them are for training, of which half are held out for choices
 _RARE = 0.01  # a feature counts only if a larger share of samples differs from its usual value
 _DRAWN = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
 _TITLES = {
@@ -209,6 +210,12 @@ def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
 
 
 def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
+    if len(table.classes) < _FEWEST_CLASSES:
+        raise ValueError(
+            f"Protocol C needs tables of {_FEWEST_CLASSES} classes or more, as every held-out part "
+            f"of the classes for training has two, got {len(table.classes)} in {table.name!r}; "
+            f"leave the table out (protocols.C.{table.name}=null)."
+        )
     cases = []
     for i in range(count):
         random = np.random.RandomState(config.seed + i)

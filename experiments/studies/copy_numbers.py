@@ -73,6 +73,16 @@ class Profiles:
         return np.array([len(known.regions) for known in self.known], dtype=float)
 
 
+def _at_most(n_folds: int, groups: Sequence[str]) -> int:
+    """Return the number of folds, at most one for each profile."""
+    if len(set(groups)) < 2:
+        raise ValueError(
+            f"Hyper-parameters are chosen on held-out profiles, which needs sequences of two "
+            f"profiles or more, got {len(set(groups))}; add profiles, or raise dataset.choose_on."
+        )
+    return min(n_folds, len(set(groups)))
+
+
 _FEATURES: dict[tuple[str, str], NDArray] = {}
 
 
@@ -143,6 +153,11 @@ class Neuroblastoma(Procedure):
             train = Profiles(self.data, self.data.known(source))
             test = Profiles(self.data, self.data.known(target))
             name = f"trained on fold {source}, tested on fold {target}"
+            if not train.counts.any():
+                raise ValueError(
+                    f"The profiles need annotations of fold {source or '1 or 2'}, got none; number "
+                    "the folds of the annotations, or pass dataset.test_root."
+                )
             if self._unseen is not None:
                 data, name = self._read(self._unseen), "tested on unseen profiles"
                 refuse_seen(self.data, data)
@@ -154,7 +169,8 @@ class Neuroblastoma(Procedure):
         """Make cases that together test every profile once, with models that are fitted and chosen
         on other profiles."""
         profiles, groups = Profiles(self.data, self.data.known()), self.data.groups
-        parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
+        n_parts = _at_most(self.config.n_parts, groups)
+        parts = GroupKFold(n_parts, shuffle=True, random_state=self.config.seed)
         cases = []
         for i, (a, b) in enumerate(parts.split(groups, groups=groups)):
             train, test = profiles.select(a), profiles.select(b)
@@ -167,7 +183,8 @@ class Neuroblastoma(Procedure):
         longest = self.config.dataset.choose_on or np.inf
         short = np.flatnonzero([len(X) <= longest for X in train.data.sequences])
         groups = [train.data.groups[i] for i in short]
-        folds = GroupKFold(self.config.n_folds).split(short, groups=groups)
+        n_folds = _at_most(self.config.n_folds, groups)
+        folds = GroupKFold(n_folds).split(short, groups=groups)
         return [(train.select(short[a]), train.select(short[b])) for a, b in folds]
 
     @property

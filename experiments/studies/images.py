@@ -135,12 +135,11 @@ class Images(Procedure):
     def cases(self) -> list[Case]:
         config, dataset = self.config, self.config.dataset
         everything = self._read(dataset.root, dataset.n_images)
-        unseen = dataset.test_root and self._read(dataset.test_root, None)
+        unseen = self._read(dataset.test_root, None) if dataset.test_root else None
         refuse_seen(everything.data, *([unseen.data] if unseen else []))
         cases = []
         for seed in range(config.seed, config.seed + config.n_seeds):
-            train, test = split(everything, config.n_train, config.n_test, seed)
-            test = unseen or test
+            train, test = split(everything, config.n_train, config.n_test, seed, unseen)
             cutter = KFold(min(config.n_folds, len(train.nodes)), shuffle=True, random_state=0)
             pairs = cutter.split(train.nodes)
             folds = [(train.select(part), train.select(rest)) for part, rest in pairs]
@@ -258,14 +257,20 @@ class Images(Procedure):
         return draw
 
 
-def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:
-    """Divide the images in random order: the first are used for training, and the others for
-    test."""
+def split(
+    everything: Pictures,
+    n_train: int,
+    n_test: int | None,
+    seed: int,
+    unseen: Pictures | None = None,
+) -> list[Pictures]:
+    """Divide the images in random order: the first are used for training, and the others for test,
+    unless there are ``unseen`` images for it."""
     order = np.random.RandomState(seed).permutation(len(everything.nodes))
-    if not 1 <= n_train < len(order):
+    most = len(order) - (unseen is None)
+    if not 1 <= n_train <= most:
         raise ValueError(
-            f"The experiment needs n_train from 1 to {len(order) - 1} of {len(order)} images, got "
-            f"{n_train}."
+            f"The experiment needs n_train from 1 to {most} of {len(order)} images, got {n_train}."
         )
     train, test = order[:n_train], order[n_train:][:n_test]
-    return [everything.select(train), everything.select(test)]
+    return [everything.select(train), unseen or everything.select(test)]

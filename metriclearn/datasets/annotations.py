@@ -179,7 +179,7 @@ def seconds_in(cell: str, decimal: str = ",") -> float:
     return np.nan if number is None else number
 
 
-def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
+def read_groups(path: PathLike, recordings: Sequence[str], fewest: int = 2) -> list[str]:
     """Read the group of every recording from a text table with columns recording and group.
 
     Parameters
@@ -187,6 +187,8 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
     path : path
     recordings : sequence of str
         Names of the recordings.
+    fewest : int
+        The least number of groups: 2 for training, 1 for data that are only for test.
 
     Returns
     -------
@@ -196,8 +198,8 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
     Raises
     ------
     ValueError
-        If a column is missing, a recording has no group or more than one, or all recordings are in
-        the same group.
+        If a column is missing, a recording has no group or more than one, or there are too few
+        groups.
 
     See Also
     --------
@@ -224,7 +226,7 @@ def read_groups(path: PathLike, recordings: Sequence[str]) -> list[str]:
         )
     if twice := sorted(one for one in set(recordings) if sum(r == one for r, _ in pairs) > 1):
         raise ValueError(f"{name!r} needs one group of each recording, got two of {twice[0]!r}.")
-    if len({groups[one] for one in recordings}) < 2:
+    if len({groups[one] for one in recordings}) < fewest:
         raise ValueError(
             f"{name!r} needs recordings in at least two groups, since each group is "
             "held out once, but all are in one; leave the table out if they are independent."

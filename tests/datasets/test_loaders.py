@@ -1,5 +1,6 @@
 """Public data sets: the real files, made files by hand, and damaged ones. A data set is a row."""
 
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,7 @@ BAD_ROWS = [
     ("hapt", [], r"'exp02_user31' of 23 samples .* got \[\]"),
     ("hapt", ["exp02_user31,0,24,1,W"], r"'exp02_user31' of 23 samples .* got \[\[0, 24\]\]"),
     ("hapt", [*HALF, "exp02_user31,8,20,1,W"], "'exp02_user31' of 23 samples needs"),
+    ("hapt", ["exp02_user31,0,1,1,W"], "'exp02_user31' has no window of 4 samples that is mostly"),
     ("hapt", ["exp02_user31,0,"], r"segments.csv' cannot be read as a CSV file"),
     ("mocap6", ["13_29,0,8,J", "13_30,1,6,J"], COVER),
     *((name, NAMED[:i] + NAMED[i + 1 :], COVER) for name in STORED for i in range(3)),
@@ -167,6 +169,7 @@ BAD_OPTIONS = [
     ("gesture_phase", {"features": "all"}, 'needs features="va3", "raw" or "both"'),
     ("gesture_phase", {"group": "person"}, 'needs group="user", "story" or "video"'),
     ("birdsong", {"step": 0}, "'birdsong'. needs a whole step of at least 1"),
+    ("birdsong", {"step": 31}, "'birdsong' needs step=31 rows or more .* got 30 in 'a_2'"),
     ("texts", {"fitted": ["z"]}, r"fitted among the names of its 1 documents, got \['z'\]"),
     ("texts", {"fitted": []}, "fitted among the names of its 1 documents, got none"),
     ("texts", {"n_components": 200}, "more words than components"),
@@ -179,6 +182,10 @@ BAD_ARRAYS = [
      r"sequences\.npz' cannot be read as arrays VIDEO_raw .* 'c1_va3'"),
     ("mocap6", {"13_29": np.zeros((8, 2)), "13_30": np.zeros((6, 2))},
      r"'mocap6' needs the columns \[\] in sequences\.npz, got 2 in '13_29'"),
+    ("hapt", {"exp02_user31": np.zeros((23, 5))}, r"'exp02_user31' needs .* got .* \(23, 5\)"),
+    ("beedance", {"a": np.full((7, 3), np.nan), "b": np.zeros((9, 3))}, "finite numbers .* 'a'"),
+    ("piano_keys", {"a_2": np.full((30, 14), np.inf), "b_1": np.zeros((40, 14))},
+     "'piano_keys' needs finite numbers in sequences.npz, .* others in 'a_2'"),
 ]  # fmt: skip
 
 
@@ -205,6 +212,8 @@ def test_what_does_not_fit(tmp_path, name, rows, arrays, options, sentence) -> N
         ("datasets/toy.json", '{"n_obs": 5}', "KeyError: 'series'"),
         ("annotations.json", '{"toy": {"6": [5]}}', "annotations.* distinct change-points, got 5"),
         ("annotations.json", '{"toy": {"6": [0]}}', "annotations.* got 0 to 5"),
+        ("annotations.json", '{"toy": {"6": [9]}}', "annotations.* n_samples=5, got 5 to 9"),
+        ("annotations.json", '{"toy": {}}', "annotations.* it needs an annotator"),
         ("annotations.json", '{"toy": [3]}', "annotations.*AttributeError"),
     ],
 )  # fmt: skip
@@ -313,6 +322,10 @@ def test_gestures_by_hand(tmp_path: Path) -> None:
     expected = {"user": ["c", "d"], "story": ["1", "3"], "video": ["c1", "d3"]}
     for group, groups in expected.items():
         assert load_dataset("gesture_phase", tmp_path, group=group).groups == groups
+    arrays = {name.replace("c1", "1c"): X for name, X in ARRAYS["gesture_phase"].items()}
+    write(tmp_path, "gesture_phase", [row.replace("c1", "1c") for row in GESTURE], arrays)
+    for group in ("user", "story"):  # a name without a user or a story is a group of its own
+        assert load_dataset("gesture_phase", tmp_path, group=group).groups[0] == "1c"
 
 
 def test_units_and_features_of_phones(tmp_path: Path) -> None:
@@ -388,6 +401,20 @@ def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
         assert data.known()[1].label_errors(Partition.from_change_points(ends)) == expected
 
 
+def test_recordings_for_test_may_be_of_one_person(tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    for name in ("p01", "p02"):
+        file = tmp_path / "recordings" / f"{name}.csv"
+        file.write_text("time,mean_x,activity\n0,1.5,walk\n1,2,walk\n2,0.5,stand\n")
+    (tmp_path / "groups.csv").write_text("recording,group\np01,Ann\np02,Ann\n")
+    assert load_dataset("chest_accelerometer", tmp_path).groups == ["Ann", "Ann"]
+
+
+def test_profiles_may_have_no_regions(tmp_path: Path) -> None:
+    data = load_dataset("neuroblastoma", write(tmp_path, "neuroblastoma", []))
+    assert [len(known.regions) for known in data.known()] == [0, 0]
+
+
 def documents(folder: Path, parts: dict[str, list[str]], **options: Any) -> LabeledSequences:
     folder.mkdir(exist_ok=True)
     return load_dataset("texts", texts(folder, parts), **{"n_components": 3, **options})
@@ -398,6 +425,18 @@ def test_no_excerpt_is_in_two_documents(tmp_path: Path) -> None:
     assert data.names == data.groups == ["a", "b"]  # c has only what a and b have
     assert [y.tolist() for y in data.labels] == [[0, 0, 1, 1, 2, 2]] * 2  # b without a's planets
     assert [X.shape for X in data.sequences] == [(6, 4)] * 2
+
+
+def test_sentences_are_read_in_their_order(tmp_path: Path) -> None:
+    data = documents(tmp_path, {"a": FIRST})
+    file = tmp_path / "documents_choi_disjoint.csv.xz"
+    header, *rows = lzma.decompress(file.read_bytes()).decode().splitlines()
+    file.write_bytes(lzma.compress("\n".join([header, *rows[::-1], ""]).encode()))
+    again = load_dataset("texts", tmp_path, n_components=3)
+    np.testing.assert_array_equal(again.sequences[0], data.sequences[0])
+    np.testing.assert_array_equal(again.labels[0], data.labels[0])
+    with pytest.raises(ValueError, match=r"documents with 3 or more segments .* among 1; add"):
+        documents(tmp_path, {"a": FIRST[:2]})
 
 
 def test_held_out_documents_share_no_excerpt_with_the_others(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from experiments.harness.cases import load_sequences
 from experiments.harness.command_line import configuration, one_sentence
-from experiments.harness.finished_fits import FinishedFits
+from experiments.harness.finished_fits import FinishedFits, run_all
 from experiments.harness.results import Cell, read_results
 from experiments.harness.scoring import sequence_losses
 from metriclearn import load
@@ -326,6 +326,13 @@ def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert finished(["key"], int, "3") == 3
         assert f"{file} is damaged" in caplog.text
         assert finished(["key"], int, "4") == 3  # which is read
+    assert (len(finished), len(FinishedFits(tmp_path, {"other": 1}))) == (1, 0)
+
+
+def test_a_fit_that_fails_names_its_method_and_case(tmp_path: Path) -> None:
+    tasks = [(["Tree", "bees: bee1", "final"], (int, "no rows"))]
+    with pytest.raises(ValueError, match="Tree cannot be used on bees: bee1: invalid literal"):
+        run_all("fit", tasks, FinishedFits(tmp_path, {}), "threads", 1)
 
 
 def test_a_full_disk_is_a_sentence() -> None:
@@ -346,6 +353,12 @@ def test_ordinary_files_without_a_terminal_get_lines_of_progress(synthetic: Path
         (["tiny=maybe"], ["tiny needs true or false, got maybe."]),
         (["n_folds=many"], ["n_folds needs a whole number, got many."]),
         (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
+        (["experiment=hapt", "test_root=/x"], ["no test_root; did you mean dataset.test_root."]),
+        (
+            ["experiment=league", "dataset.test_root=/x"],
+            ["no dataset.test_root; did you mean test_root."],
+        ),
+        (["experiment=league", "test_root=/absent"], ["test_root=/absent is not a folder; name"]),
         (
             ["dataset.n_sample=3"],
             ["There is no n_sample in dataset; did you mean dataset.loader.n_samples."],

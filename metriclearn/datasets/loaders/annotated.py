@@ -110,7 +110,7 @@ def profiles(name: str, root: PathLike | None) -> AnnotatedProfiles:
     table = read(name, "annotations.csv.gz", root, columns)
     names = list(dict.fromkeys(points["sequence_id"]))
     values = {str(n): part.to_numpy() for n, part in points.groupby("sequence_id")["logratio"]}
-    sizes = table["sequence_id"].map({one: len(part) for one, part in values.items()})
+    sizes = table["sequence_id"].map({one: len(part) for one, part in values.items()}).astype(float)
     inside = (table["start"] >= 1) & (table["start"] <= table["end"]) & (table["end"] <= sizes)
     if not (right := inside & table["annotation"].isin(_KINDS)).all():
         raise ValueError(
@@ -172,7 +172,8 @@ def _series(
     Raises
     ------
     ValueError
-        If a column does not have the length that the file states, or has no value.
+        If a column does not have the length that the file states, or has no value, if nobody has
+        annotated the series, or if an annotation is outside of it.
     """
     pd = optional("pandas", "tables")
     columns = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
@@ -181,6 +182,8 @@ def _series(
     n_samples = len(values)
     if n_samples != content["n_obs"] or np.isnan(values).any():
         raise ValueError(f"every column needs {content['n_obs']} samples, not all of them missing")
+    if not annotations:
+        raise ValueError("it needs an annotator")
     return AnnotatedSeries(
         name=name,
         long_name=content["longname"],
@@ -188,7 +191,7 @@ def _series(
         missing=raw.isna().any(axis=1).to_numpy(),
         feature_names=[part["label"] for part in content["series"]],
         annotations={  # the first sample of a segment, counted from 0, is the end of the one before
-            person: Partition.from_change_points([*set(starts), n_samples]).change_points
+            person: Partition.from_change_points([*set(starts), n_samples], n_samples).change_points
             for person, starts in annotations.items()
         },
     )

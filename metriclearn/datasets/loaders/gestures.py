@@ -63,7 +63,7 @@ def gesture_phase(
     segments = segments[segments["features"] == labeled]
     labels = covering_labels(segments, {video: len(X) for video, X in sequences.items()})
     name_of = {"user": r"\D*", "story": r"\d*$", "video": ".*"}[group]
-    groups = [re.findall(name_of, video)[0] for video in sequences]
+    groups = [re.findall(name_of, video)[0] or video for video in sequences]
     names = [column for part in parts for column in _NAMES[part]]
     return of_parts(name, {v: (X, labels[v]) for v, X in sequences.items()}, names, groups)
 

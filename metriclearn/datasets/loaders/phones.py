@@ -70,6 +70,11 @@ def hapt(
         table = segments[segments["sequence"] == one]
         owner = _owners(one, table[["start", "end"]].to_numpy(), len(recordings[one]), window)
         named = (owner % 2 == 1) | (unlabeled == "keep")  # segments are odd, gaps are even
+        if recordings[one].shape[1:] != (len(_CHANNELS),):
+            raise ValueError(
+                f"HAPT recording {one!r} needs the columns {', '.join(_CHANNELS)}, got an array of "
+                f"shape {recordings[one].shape}; get the file again."
+            )
         X, feature_names = _features(recordings[one] * UNITS, window, features)
         if labels == "segments":
             numbers = np.searchsorted(np.unique(owner[named]), owner)
@@ -77,6 +82,11 @@ def hapt(
             gaps = np.zeros(len(table), int)  # one before each segment; one more after the last
             numbers = np.append(np.column_stack([gaps, table["label"]]), 0)[owner]
         kept = named | (unlabeled == "unknown")
+        if not kept.any():
+            raise ValueError(
+                f"HAPT recording {one!r} has no window of {window} samples that is mostly labeled; "
+                "choose a smaller window or unlabeled='keep', or leave this recording out."
+            )
         parts[one] = X[kept], np.where(named, numbers, -1)[kept]
     return of_parts(name, parts, feature_names, [one.rpartition("_")[2] for one in parts])
 

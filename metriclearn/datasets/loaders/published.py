@@ -92,6 +92,7 @@ def _documents(
     table: Any, held_out: float
 ) -> tuple[dict[str, tuple[list[str], NDArray]], dict[str, str]]:
     """Return the sentences and segment numbers of every document, and the groups of documents."""
+    table = table.sort_values("sentence", kind="stable")
     tables = {str(name): rows for name, rows in table.groupby("document", sort=False)}
     firsts = {name: rows.groupby("segment")["text"].first() for name, rows in tables.items()}
     excerpts = sorted({text for some in firsts.values() for text in some})
@@ -112,6 +113,11 @@ def _documents(
             used |= set(first[new])
             groups[name] = name
             add(name, name, new)
+    if not documents:
+        raise ValueError(
+            f"load_dataset('texts') needs documents with {_FEWEST} or more segments whose first "
+            f"sentences no earlier document has, got none among {len(tables)}; add documents."
+        )
     later = {
         f"held out {name}": (name, first[[text in apart for text in first]])
         for name, first in firsts.items()

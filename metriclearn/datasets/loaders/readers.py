@@ -78,7 +78,17 @@ def read_arrays(
                 f"Data set {name!r} needs the columns {names} in {arrays}, got {X.shape[1]} in "
                 f"{one!r}; get the file again."
             )
+        if len(X) < step:
+            raise ValueError(
+                f"Data set {name!r} needs step={step} rows or more in every recording, got "
+                f"{len(X)} in {one!r}; reduce step, or leave this recording out."
+            )
         if derive is not None:
+            if options.get("derived", True) and not np.isfinite(X).all():
+                raise ValueError(
+                    f"Data set {name!r} needs finite numbers in {arrays}, as features are means "
+                    f"over many rows, got others in {one!r}; impute them."
+                )
             X, feature_names = derive(X, names, **options)
         count = len(X) // step
         if step > 1:
@@ -138,7 +148,7 @@ def tables(name: str, root: PathLike | None, *, label: str) -> LabeledSequences:
     """Read a table per recording with times and labels, and a table of groups; see load_files."""
     groups, folder = existing(name, "groups.csv", root), existing(name, "recordings", root)
     data = load_files(folder, label, ignore=["time"])
-    return replace(data, name=name, groups=read_groups(groups, data.names))
+    return replace(data, name=name, groups=read_groups(groups, data.names, fewest=1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

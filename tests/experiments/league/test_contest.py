@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness.command_line import CONFIGS, configuration
@@ -22,7 +23,13 @@ from experiments.league.contestants import (
     TextTiling,
 )
 from experiments.league.penalties import PenaltyRegression
-from experiments.league.ranks import against_ours, mean_ranks, on_other_units, within_interval
+from experiments.league.ranks import (
+    against_ours,
+    mean_ranks,
+    on_other_units,
+    ranks_table,
+    within_interval,
+)
 from experiments.league.series import block_features, load_measured
 from experiments.rivals.windows import WindowClassifier
 from metriclearn import (
@@ -161,6 +168,15 @@ def test_ranks_and_tests_against_ours_count_sets_with_six_units() -> None:
     assert against_ours(results) == {"euclidean": 2 / 2**7, "bad": 2 / 2**7}  # all of one sign
 
 
+def test_sets_without_names_have_ranks() -> None:
+    table = {"name": "bees", "measure": "partition_loss", "main": True}
+    same = {"table": "bees", "measure": "partition_loss", "units": ["a"], "seconds": 1.0}
+    rows = [{**same, "method": method, "mean": loss} for method, loss in (("ours", 1), ("x", 2))]
+    lines = ranks_table({"tables": [table], "rows": rows})
+    assert lines[2].startswith("| ours | – | 1.00 | – |")
+    assert lines[3].startswith("| x | – | 2.00 | 1 |")
+
+
 def test_losses_are_compared_with_a_rival_that_was_chosen_on_other_units() -> None:
     """Each rival is lucky on one unit, and far behind on the other; one is better on both."""
     values = {"ours": [2.0, 2.0], "ours/one model": [0.0, 0.0], "a": [1.0, 4.0], "b": [5.0, 1.0]}
@@ -220,12 +236,29 @@ def test_sets_of_another_folder_and_sets_that_cannot_be_used(tmp_path, monkeypat
     (case,) = league.cases()
     assert set(league.unusable) == {"bees", "shows"}
     assert "beedance" in league.unusable["bees"]
-    assert (len(case.train), case.test.names) == (4, [f"there{k}" for k in range(6)])
+    assert (len(case.train), case.test.names) == (6, [f"there{k}" for k in range(6)])
     fitted = {"fitted": case.train.names, "fitted_root": tmp_path / "here" / "texts"}
     there = load_dataset("texts", tmp_path / "there" / "texts", n_components=5, **fitted)
     np.testing.assert_array_equal(case.test.sequences[3], there.sequences[3])
-    config.sets.texts.rotate = True
-    assert len(league.cases()[0].train) == 6
+    plain = OmegaConf.to_container(config.sets.texts)
+    for options, count in (({"halves": [0]}, 6), ({"n_train": 4}, 4), ({"groups": 3}, 3)):
+        config.sets.texts = {**plain, **options}
+        (case,) = league.cases()
+        assert (len(case.train), len(case.test)) == (count, 6)
+    config.test_root = None
+    config.outputs = str(tmp_path)  # where shows would be assembled
+    for options, counts in (({}, [4, 4, 4]), ({"n_train": 3}, [3, 3])):  # a third for test
+        config.sets.texts = {**plain, "rotate": True, "n_test": None, **options}
+        assert [len(case.train) for case in league.cases()] == counts
+    assert "jamendo_singing" in league.unusable["shows"]
+    for options, words in (
+        ({"groups": 1, "halves": [0]}, "texts has one group, which has no halves; add"),
+        ({"n_test": 6}, "6 cannot be held out for test; set sets.texts.n_test to"),
+    ):
+        config.sets.texts = {**plain, **options}
+        with pytest.raises(ValueError, match="No set of the league can be used"):
+            league.cases()
+        assert words in league.unusable["texts"]
     config.sets.texts = None
     with pytest.raises(ValueError, match="No set of the league can be used; of bees: "):
         league.cases()
@@ -266,7 +299,21 @@ class Half:
 """
 
 
-def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, capsys) -> None:
+def write_others(folder: Path) -> Path:
+    """The exercises with the same names, but other segments."""
+    source, target = data_folder("mocap6"), folder / "mocap6"
+    target.mkdir(parents=True)
+    (target / "sequences.npz").write_bytes((source / "sequences.npz").read_bytes())
+    table = pd.read_csv(source / "segments.csv")
+    table[table.groupby("sequence").cumcount() > 0].assign(
+        start=lambda rows: rows["start"].where(rows.duplicated("sequence"), 0)
+    ).to_csv(target / "segments.csv", index=False)
+    return folder
+
+
+def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
+    tmp_path, capsys, caplog, monkeypatch
+) -> None:
     (tmp_path / "half.py").write_text(HALF)
     model = Contestant(f"{tmp_path}/half.py").fit(noisy(1.0), [TRUTH] * 4)
     assert model.predict_change_points(noisy(1.0))[0].tolist() == [45, 90]
@@ -275,6 +322,18 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, ca
     for file, words in (("two.py", "got \\['Half', 'Other'\\]"), ("none.py", "no such file")):
         with pytest.raises(ValueError, match=words):
             Contestant(f"{tmp_path}/{file}").fit(noisy(1.0), [TRUTH] * 4)
+    for wrong in ("self.names[[0]] for x in X", "self.names[:0] for x in X[1:]"):
+        text = HALF.replace("self.names[np.arange(len(x)) * 2 // len(x)] for x in X", wrong)
+        (tmp_path / f"half{len(wrong)}.py").write_text(text)
+        model = Contestant(f"{tmp_path}/half{len(wrong)}.py").fit(noisy(1.0), [TRUTH] * 4)
+        with pytest.raises(ValueError, match=r"Half.predict needs to return a label for each row"):
+            model.predict_change_points(noisy(1.0))
+    (tmp_path / "zero.py").write_text(
+        HALF.replace("        self.names", "        X[0][:] = 0\n        self.names")
+    )
+    rows = noisy(1.0)
+    Contestant(f"{tmp_path}/zero.py").fit(rows, [TRUTH] * 4)
+    assert np.all(rows[0].std(axis=0) > 0.5)  # other fits see what was given
     if data_folder("mocap6").is_dir():
         options = ("only=routines", f"contestant={tmp_path}/half.py", "pictures=false")
         results = results_of(tmp_path / "out", "experiment=league", *options)
@@ -282,6 +341,16 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(tmp_path, ca
         lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
         ranks = {line[0]: line[2] for line in lines if len(line) > 3}
         assert float(ranks["| Half"]) > float(ranks["| ours"]) >= 1.0
+        folder = write_others(tmp_path / "data")
+        monkeypatch.setenv("METRICLEARN_DATA", str(folder))
+        results_of(tmp_path / "out", "experiment=league", *options)
+        told = capsys.readouterr().out
+        assert told.startswith("The committed results are of other test data; run the same")
+        results = results_of(
+            tmp_path / "out", *options[::2], "experiment=league", "refit=euclidean"
+        )
+        assert {r["method"] for r in results["rows"] if r["table"] == "routines"} == {"euclidean"}
+        assert "Committed rows of routines are not kept, as they are of other" in caplog.text
 
 
 @pytest.mark.skipif(not data_folder("mocap6").is_dir(), reason="METRICLEARN_DATA has none")

@@ -15,6 +15,8 @@ pytest.importorskip("av")
 pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
+from experiments.data import drawn_scenes
+from experiments.data.assembled_shows import build_shows
 from experiments.data.generated_videos import build_videos
 from experiments.harness.procedure import Case
 from experiments.studies.audio_and_video import AudioAndVideo, folder_cases, held_out_cases, unseen
@@ -138,3 +140,12 @@ def test_videos_are_as_long_as_their_segments_and_the_same_for_a_seed(tmp_path: 
     changed = path.stat().st_mtime_ns
     build_videos(first, 3, 20.0, (1, 0, 0))
     assert path.stat().st_mtime_ns == changed  # built once
+
+
+def test_shows_are_made_again_from_another_folder_of_recordings(tmp_path, monkeypatch) -> None:
+    marks: list[str] = []
+    monkeypatch.setattr(drawn_scenes, "build_movies", lambda _, wanted, *more: marks.append(wanted))
+    for place in ("one", "one", "other"):
+        monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / place))
+        build_shows(tmp_path)
+    assert marks[0] == marks[1] != marks[2]

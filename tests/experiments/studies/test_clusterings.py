@@ -45,6 +45,8 @@ def test_training_and_test_of_the_protocols() -> None:
         for (own,), (held_out,) in case.folds:
             assert {*own.classes, *held_out.classes} == parts[0] | parts[1]
             assert not set(own.classes) & set(held_out.classes)
+    with pytest.raises(ValueError, match=r"8 classes or more, .* got 3 in 'iris'; leave the"):
+        cases_of("C", iris, 1, config)
     with pytest.raises(ValueError, match="protocols A, B or C, got 'D'"):
         cases_of("D", iris, 1, config)
 

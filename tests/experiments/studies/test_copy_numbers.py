@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.command_line import configuration
+from experiments.harness.procedure import Case
 from experiments.harness.results import read_results
 from experiments.studies.copy_numbers import Neuroblastoma
 from tests.experiments.command import refusal, results_of
@@ -112,6 +113,24 @@ def test_every_method_of_the_configuration_can_be_fitted(tmp_path: Path) -> None
         assert len(model.predict_change_points(train.data.sequences[0])) >= 1
 
 
+def test_folds_are_no_more_than_profiles(tmp_path: Path) -> None:
+    write_profiles(tmp_path)
+
+    def cases(*options: str) -> list[Case]:
+        root = f"dataset.root={tmp_path}"
+        return Neuroblastoma(configuration("experiment=neuroblastoma", root, *options)).cases()
+
+    few = cases("dataset.n_sequences=6", "n_folds=9", "n_parts=9")  # of three profiles
+    assert [len(case.folds) for case in few] == [2, 2, 2, 3, 3]
+    with pytest.raises(ValueError, match="sequences of two profiles or more, got 1; add"):
+        cases("dataset.n_sequences=2")
+    file = tmp_path / "annotations.csv.gz"
+    text = gzip.decompress(file.read_bytes()).decode()
+    file.write_bytes(gzip.compress(text.replace(",2\n", ",1\n").encode()))
+    with pytest.raises(ValueError, match="annotations of fold 2, got none; number the folds"):
+        cases()
+
+
 def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
     for seed, name in enumerate(("known", "unseen")):
         (tmp_path / name).mkdir()
@@ -120,7 +139,7 @@ def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
     few = [*FEW, *fewer, "pictures=false"]
     same = [f"dataset.{key}={tmp_path}/known" for key in ("root", "test_root")]
     message = refusal(tmp_path / "same", "experiment=neuroblastoma", *same, *few)
-    assert "dataset.test_root needs data that are not for training, but 12 of 12 are" in message
+    assert "test_root needs data that are not for training, but 12 of 12 are" in message
     unseen = [f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen"]
     results = results_of(tmp_path / "out", "experiment=neuroblastoma", *unseen, *few)
     assert {table["name"] for table in results["tables"]} == {"free", "curves"}

@@ -65,6 +65,8 @@ def test_splits_are_disjoint_and_by_seed(everything: Pictures) -> None:
     assert split(everything, 4, 1, 1)[1].data.names != []
     with pytest.raises(ValueError, match="n_train from 1 to 5"):
         split(everything, 6, None, 0)
+    train, test = split(everything, 6, None, 0, unseen=everything.select([2]))
+    assert (len(train.nodes), test.data.names) == (6, everything.data.names[2:3])
 
 
 def write_images(folder: Path, places: range) -> None:
@@ -86,7 +88,7 @@ def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
     few = ("tiny=true", "n_jobs=1", *(f"~image_methods.{name}" for name in left_out))
     options = ("experiment=images", *few, "n_train=2", f"dataset.root={tmp_path}/known")
     message = refusal(tmp_path / "same", *options, f"dataset.test_root={tmp_path}/known")
-    assert "dataset.test_root needs data that are not for training, but 4 of 4 are" in message
+    assert "test_root needs data that are not for training, but 4 of 4 are" in message
     unseen = f"dataset.test_root={tmp_path}/unseen"
     results = results_of(tmp_path / "out", *options, unseen)
     assert results["tables"][0]["words"] == "intersection over union"
