@@ -215,15 +215,7 @@ def set_cases(
     that take part, but at most ``n_train`` and, with ``test``, none that is held out.
     """
     if "cases" in entry:
-        if test_root is not None:
-            raise ValueError(
-                f"{name} is assembled here, so test_root={test_root} has no part of it"
-            )
-        try:
-            found = instantiate(entry["cases"], _convert_="all")
-        except InstantiationException as error:  # Hydra's, around the error that tells the reason
-            raise error.__cause__ or error from None
-        return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
+        return _assembled(name, entry, test_root)
     load = instantiate(entry["data"], _partial_=True, _convert_="all")
     data = some_of(load(), entry.get("groups"), entry.get("per_group"), seed)
     data = first_rows(data, rows)
@@ -261,6 +253,17 @@ def set_cases(
         else:
             cases.append(whole)
     return cases
+
+
+def _assembled(name: str, entry: Mapping[str, Any], test_root: str | None) -> list[Case]:
+    """Make the cases of a data set that is assembled here."""
+    if test_root is not None:
+        raise ValueError(f"{name} is assembled here, so test_root={test_root} has no part of it")
+    try:
+        found = instantiate(entry["cases"], _convert_="all")
+    except InstantiationException as error:  # Hydra's, around the error that tells the reason
+        raise error.__cause__ or error from None
+    return [replace(case, name=f"{name}: {case.name}", table=name) for case in found]
 
 
 def chosen_sets(config: Any) -> dict[str, Any]:
