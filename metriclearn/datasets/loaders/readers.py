@@ -73,22 +73,10 @@ def read_arrays(
     derive, parts, feature_names = getattr(rows, name, None), {}, names
     for one in order:
         X = stored[one].reshape(lengths[one], -1)
-        if X.shape[1] != len(names):
-            raise ValueError(
-                f"Data set {name!r} needs the columns {names} in {arrays}, got {X.shape[1]} in "
-                f"{one!r}; get the file again."
-            )
-        if len(X) < step:
-            raise ValueError(
-                f"Data set {name!r} needs step={step} rows or more in every recording, got "
-                f"{len(X)} in {one!r}; reduce step, or leave this recording out."
-            )
+        finite = derive is not None and options.get("derived", True)
+        if refusal := _refusal(one, X, names, arrays, step, finite):
+            raise ValueError(f"Data set {name!r} needs {refusal}.")
         if derive is not None:
-            if options.get("derived", True) and not np.isfinite(X).all():
-                raise ValueError(
-                    f"Data set {name!r} needs finite numbers in {arrays}, as features are means "
-                    f"over many rows, got others in {one!r}; impute them."
-                )
             X, feature_names = derive(X, names, **options)
         count = len(X) // step
         if step > 1:
@@ -96,6 +84,21 @@ def read_arrays(
         parts[one] = X, labels[one][step // 2 :: step][:count]
     groups = [one.partition("_")[0] for one in order] if viewers else None
     return of_parts(name, parts, feature_names, groups)
+
+
+def _refusal(
+    one: str, X: NDArray, names: Sequence[str], arrays: str, step: int, finite: bool
+) -> str | None:
+    """Return what a recording lacks, what came, and the remedy."""
+    if X.shape[1] != len(names):
+        return f"the columns {names} in {arrays}, got {X.shape[1]} in {one!r}; get the file again"
+    if len(X) < step:
+        needed = f"step={step} rows or more in every recording, got {len(X)} in {one!r}"
+        return f"{needed}; reduce step, or leave this recording out"
+    if finite and not np.isfinite(X).all():
+        needed = f"finite numbers in {arrays}, as features are means over many rows"
+        return f"{needed}, got others in {one!r}; impute them"
+    return None
 
 
 def _by_changes(
