@@ -30,6 +30,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import OUTSIDE, last_outside
 from metriclearn.running.parameters import Jobs, Needs, Positive, Whole, needs
 
 if TYPE_CHECKING:
@@ -162,14 +163,15 @@ def in_threads(
 
     Threads are efficient for long recordings, because compiled oracles release Python's global
     lock. Calls within a thread run one after another. They see the context of the caller, such as
-    ``numpy.errstate``. If ``alone``, each call is made in the thread of the caller, and may use the
-    other threads.
+    ``numpy.errstate``, and their notes point to the line of the user. If ``alone``, each call is
+    made in the thread of the caller, and may use the other threads.
     """
     items = list(zip(*columns))
     if (pool := _POOL.get()) is None or alone or len(items) < 2:
         return [function(*one) for one in items]
     context = copy_context()
     context.run(_POOL.set, None)
+    context.run(OUTSIDE.set, last_outside())
     return list(pool.map(lambda one: context.copy().run(function, *one), items))
 
 

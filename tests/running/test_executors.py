@@ -27,6 +27,7 @@ from metriclearn.running.executors import (
     one_blas_thread,
     shard_bounds,
 )
+from metriclearn.running.notes import note
 from tests.cluster import Cluster
 from tests.processes import kill_after_writing
 from tests.solvers.complete_problem import hinge_of, watched_by
@@ -331,7 +332,9 @@ def test_threads_see_the_context_of_the_caller_and_leave_filters_of_warnings_alo
 
     with np.errstate(over="raise"), jobs(2):
         assert in_threads(here, range(2)) == ["raise"] * 2
-        assert warnings.filters != filters
         main = [threading.current_thread()] * 2
         assert in_threads(lambda one: threading.current_thread(), "ab", alone=True) == main
     assert warnings.filters == filters
+    with pytest.warns(UserWarning, match="found") as caught, jobs(2):
+        in_threads(note, ["found"] * 2)
+    assert {one.filename for one in caught} == {__file__}
