@@ -26,6 +26,7 @@ from metriclearn.estimators.reading.labels import (
 from metriclearn.estimators.scores.agreement import (
     Agreement,
     BoundaryRates,
+    bear_threads,
     loss_without_names,
     shares_of,
 )
@@ -242,7 +243,8 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
             return form, found, ends if kept is None else placed(ends, kept, len(X))
 
         with jobs(self.n_jobs), quiet if len(agreement.scores) > 1 else nullcontext():
-            return in_threads(answer, range(len(data.arrays)))
+            alone = not bear_threads(agreement.scores)
+            return in_threads(answer, range(len(data.arrays)), alone=alone)
 
     @property
     def labels_(self) -> list[str]:

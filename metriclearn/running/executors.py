@@ -12,10 +12,11 @@ import logging
 import os
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import Context, ContextVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise, repeat
@@ -29,6 +30,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
 from metriclearn.running.extras import optional
+from metriclearn.running.notes import OUTSIDE, last_outside
 from metriclearn.running.parameters import Jobs, Needs, Positive, Whole, needs
 
 if TYPE_CHECKING:
@@ -137,29 +139,40 @@ def _libraries(n_modules: int) -> ThreadpoolController:
 
 @contextmanager
 def jobs(n_jobs: int | None) -> Iterator[None]:
-    """Give :func:`in_threads` this many threads, as in joblib, within a ``with`` block."""
-    if (count := effective_n_jobs(n_jobs)) == 1:
-        yield
-        return
-    token = _POOL.set(pool := ThreadPoolExecutor(count))
+    """Give :func:`in_threads` this many threads, as in joblib, within a ``with`` block.
+
+    The filters of warnings are the same after the block, although scikit-learn sets and resets them
+    in threads, in any order.
+    """
+    count = effective_n_jobs(n_jobs)
+    pool = None if count == 1 else ThreadPoolExecutor(count)
+    token = _POOL.set(pool)
     try:
-        yield
+        with nullcontext() if pool is None else warnings.catch_warnings():
+            yield
     finally:
         _POOL.reset(token)
-        pool.shutdown(wait=False, cancel_futures=True)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def in_threads(function: Callable[..., Any], *columns: Iterable[Any]) -> list[Any]:
+def in_threads(
+    function: Callable[..., Any], *columns: Iterable[Any], alone: bool = False
+) -> list[Any]:
     """Call a function for the items of columns, as ``map`` does, in the threads of :func:`jobs`.
 
     Threads are efficient for long recordings, because compiled oracles release Python's global
-    lock. Calls within a thread run one after another. No call may change filters of warnings, which
-    all threads share.
+    lock. Calls within a thread run one after another. They see the context of the caller, such as
+    ``numpy.errstate``, and their notes point to the line of the user. If ``alone``, each call is
+    made in the thread of the caller, and may use the other threads.
     """
     items = list(zip(*columns))
-    if (pool := _POOL.get()) is None or len(items) < 2:
+    if (pool := _POOL.get()) is None or alone or len(items) < 2:
         return [function(*one) for one in items]
-    return list(pool.map(lambda one: Context().run(function, *one), items))
+    context = copy_context()
+    context.run(_POOL.set, None)
+    context.run(OUTSIDE.set, last_outside())
+    return list(pool.map(lambda one: context.copy().run(function, *one), items))
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:

@@ -1,15 +1,18 @@
-"""Notes: warnings that point to the line of the user's program."""
+"""Notes to the user: warnings that point to the line of the user's own program."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import warnings
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
 _PACKAGE = os.fspath(Path(__file__).parents[1]) + os.sep
 _CALLERS = {"sklearn", "joblib"}  # which call methods of ours for the user
+# The call from outside, in threads of ours: their own calls begin in the standard library.
+OUTSIDE: ContextVar[FrameType | None] = ContextVar("outside", default=None)
 
 
 def note(sentence: str, category: type[Warning] = UserWarning) -> None:
@@ -18,10 +21,21 @@ def note(sentence: str, category: type[Warning] = UserWarning) -> None:
     The warning has the file and the line of the last call from outside of the package, and of what
     calls it for the user, such as a search in a grid.
     """
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and _is_passed(frame):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(sentence, category, stacklevel=level - 1 if frame is None else level)
+    frame = last_outside()
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    place = frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__")
+    warnings.warn_explicit(sentence, category, *place, registry)
+
+
+def last_outside() -> FrameType:
+    """Return the last call from outside; the first call of all if there is none."""
+    if (known := OUTSIDE.get()) is not None:
+        return known
+    frame = inspect.currentframe()
+    assert frame is not None
+    while _is_passed(frame) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def _is_passed(frame: FrameType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import wraps
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -95,7 +96,28 @@ class View(Protocol):
         ...
 
 
-class PlainView(TransformerMixin, ComponentParameters, ABC):
+class _Tables(TransformerMixin):
+    """Base of transformers whose ``set_output`` acts on single tables, not on lists of them."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)  # scikit-learn wraps the methods of the class itself
+        if options.get("auto_wrap_output_keys", "all") is None:
+            return
+        for name in {"transform", "fit_transform"} & cls.__dict__.keys():
+            setattr(cls, name, _tables_alone(cls.__dict__[name]))
+
+
+def _tables_alone(method: Any) -> Any:
+    plain = method.__wrapped__
+
+    @wraps(plain)
+    def called(self: Any, X: Any, *given: Any, **named: Any) -> Any:
+        return (method if is_one(X) else plain)(self, X, *given, **named)
+
+    return called
+
+
+class PlainView(_Tables, ComponentParameters, ABC):
     """Base of views: reads recordings, and computes the rows of each by :meth:`rows`.
 
     All methods take a list of recordings, or a single (T, P) array or data frame. In a list, a (T,)

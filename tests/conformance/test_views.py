@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as LDA
@@ -75,6 +76,11 @@ VIEWS: dict[str, Any] = {
 if find_spec("torch"):
     NETWORK = partial(ml.encoders.WindowEncoder, n_outputs=2, width=4)
     VIEWS["Encoder"] = ml.encoders.Encoder(NETWORK, n_epochs=2, random_state=0, verbose=False)
+# Views that name their columns
+PANDAS = (
+    *(views.Each, views.HermiteMoments, OwnScale, views.RandomFourierFeatures),
+    *(views.SlidingMoments, views.SoftThresholds),
+)
 EACH = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 
 
@@ -110,6 +116,18 @@ def test_signals_in_a_list_are_recordings_of_one_column() -> None:
         for rows, expected in zip(view.fit_transform(signals), view.fit_transform(columns)):
             np.testing.assert_array_equal(rows, expected)
     assert OwnScale().fit_transform([[1.0, 2.0], [3.0, 4.0]]).shape == (2, 2)
+
+
+@EACH
+def test_lists_of_recordings_stay_lists_where_scikit_learn_gives_data_frames(view: Any) -> None:
+    rows = clone(view).fit_transform(data_of(view), LABELS, GROUPS)
+    with config_context(transform_output="pandas"):
+        found = clone(view).fit_transform(data_of(view), LABELS, GROUPS)
+        one = fitted(view).transform(data_of(view)[0])
+    assert isinstance(found, list)
+    assert hasattr(one, "columns") == isinstance(view, PANDAS)
+    for some, expected in zip(found, rows):
+        np.testing.assert_array_equal(some, expected)
 
 
 @EACH

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn import L1, ChangePointMetricLearner, FullMetric, WhitenedMetricLearner
+from metriclearn import (
+    L1,
+    BundleDual,
+    ChangePointMetricLearner,
+    FullMetric,
+    WhitenedMetricLearner,
+)
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import WhitenedClusteringLearner
 from metriclearn.oracles import SpectralRelaxation
@@ -77,6 +83,18 @@ def test_weights_count_where_something_is_tuned_before_or_after(learner) -> None
     theirs = learner.fit([data.sequences[i] for i in places], [data.labels[i] for i in places])
     assert (mine.penalty_ or 1.0) == pytest.approx(theirs.penalty_ or 1.0, rel=1e-3)
     assert mine.solution_.objective == pytest.approx(theirs.solution_.objective, rel=1e-3)
+
+
+def test_weights_count_in_the_first_completion_of_partial_labels() -> None:
+    data = make_change_points(6, 120, 4, 2, (3, 5), random_state=0)
+    y = [np.where(np.arange(120) < 80, labels, -1) for labels in data.labels]
+    weights = [1, 0, 2, 1, 1, 3]
+    places = np.repeat(range(6), weights)
+    learner = ChangePointMetricLearner(solver=BundleDual(1e-6))
+    theirs = clone(learner).fit([data.sequences[i] for i in places], [y[i] for i in places])
+    mine = learner.fit(data.sequences, y, sample_weight=weights)
+    assert mine.penalty_ == pytest.approx(theirs.penalty_, rel=1e-3)
+    assert_same(mine, theirs)
 
 
 def test_rotation_of_the_features_of_a_full_metric() -> None:

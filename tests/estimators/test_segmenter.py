@@ -19,7 +19,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.tree import DecisionTreeClassifier
 
 import metriclearn as ml
-from metriclearn.baselines import TunedSegmenter
+from metriclearn.baselines import EqualCuts, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators import Member, Viterbi
 from metriclearn.estimators.scores.agreement import answers_of
@@ -536,6 +536,23 @@ def test_threads_change_no_answer_and_leave_the_filters_of_warnings_alone(monkey
     assert np.array_equal(several.cross_fit_.losses, one.cross_fit_.losses)
     assert np.array_equal(several.agreement_.weights, one.agreement_.weights)
     assert all("held out" in str(one.message) for one in caught)
+
+
+def test_other_models_answer_one_by_one_for_many_recordings_and_for_one(monkeypatch) -> None:
+    usual, threads = EqualCuts.segmented, set()
+
+    def watched(*args):
+        threads.add(threading.current_thread())
+        return usual(*args)
+
+    monkeypatch.setattr(EqualCuts, "segmented", watched)
+    fitted = ml.Segmenter({"cuts": [EqualCuts()], **MEMBER}, n_folds=2, n_jobs=2, verbose=False)
+    fitted.fit(DATA.sequences, DATA.labels).predict(DATA.sequences)
+    halves = np.repeat([0, 1], 40)
+    with pytest.warns(UserWarning, match="nothing, because too few boundaries are labeled"):
+        alone = ml.Segmenter(EqualCuts(), verbose=False).fit(DATA.sequences[:1], [halves])
+    assert alone.predict(DATA.sequences[0]).tolist() == halves.tolist()
+    assert threads == {threading.main_thread()}
 
 
 def test_names_and_numbers_are_used_as_asked() -> None:

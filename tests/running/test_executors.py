@@ -5,6 +5,7 @@ import pickle
 import shutil
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from metriclearn.running.executors import (
     one_blas_thread,
     shard_bounds,
 )
+from metriclearn.running.notes import note
 from tests.cluster import Cluster
 from tests.processes import kill_after_writing
 from tests.solvers.complete_problem import hinge_of, watched_by
@@ -312,3 +314,27 @@ def test_threads_of_a_block_keep_the_order_and_have_no_threads_of_their_own() ->
     assert alone == [main]
     assert in_threads(lambda one: threading.current_thread(), "ab") == [main] * 2
     assert in_threads(max, []) == []
+
+
+def test_threads_see_the_context_of_the_caller_and_leave_filters_of_warnings_alone() -> None:
+    filters, both = list(warnings.filters), threading.Barrier(2, timeout=30)
+    first, last = threading.Event(), threading.Event()
+
+    def here(number: int) -> str:
+        """The second call saves the filters of the first, and ends after it."""
+        assert number == 0 or first.wait(30)
+        with warnings.catch_warnings(action="error", category=ResourceWarning):
+            first.set()
+            both.wait()
+            assert number == 0 or last.wait(30)
+        last.set()
+        return np.geterr()["over"]
+
+    with np.errstate(over="raise"), jobs(2):
+        assert in_threads(here, range(2)) == ["raise"] * 2
+        main = [threading.current_thread()] * 2
+        assert in_threads(lambda one: threading.current_thread(), "ab", alone=True) == main
+    assert warnings.filters == filters
+    with pytest.warns(UserWarning, match="found") as caught, jobs(2):
+        in_threads(note, ["found"] * 2)
+    assert {one.filename for one in caught} == {__file__}

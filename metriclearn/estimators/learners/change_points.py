@@ -249,7 +249,8 @@ class Segmentations(Task):
         refuse_unlabeled(self.who, training.truths)
         learned = "learned" if isinstance(self.penalty, FeaturePenalty) else self.penalty
         task = replace(self, min_size=1, penalty=learned)
-        return LabeledParts.of(task, training.data.arrays, training.truths, known_stretches)
+        rows, truths = training.data.arrays, training.truths
+        return LabeledParts.of(task, rows, truths, known_stretches, training.weights)
 
     def complete(self, training: Training, first: Any) -> list[Any]:
         """Complete partial labels by the best segmentations under a first metric."""

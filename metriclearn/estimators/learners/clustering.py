@@ -274,7 +274,8 @@ class Clusterings(Task):
     def labeled_parts(self, training: Training) -> LabeledParts:
         """Take the labeled samples of each table."""
         refuse_sets_without_labels(self.who, _counts(training))
-        return LabeledParts.of(self, training.data.arrays, training.truths, labeled_samples)
+        rows, truths = training.data.arrays, training.truths
+        return LabeledParts.of(self, rows, truths, labeled_samples, training.weights)
 
     def complete(self, training: Training, first: Any) -> list[Any]:
         """Fill in unknown labels by K-means under the first metric; given labels are kept."""

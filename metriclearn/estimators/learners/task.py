@@ -100,17 +100,19 @@ class LabeledParts(NamedTuple):
         arrays: Sequence[NDArray],
         knowns: Sequence[Any],
         cut: Callable[[NDArray, Any], list[Piece]],
+        shares: NDArray | None = None,
     ) -> Self:
         """Cut the labeled parts out of data sets.
 
-        All data sets have the same weight, divided among their parts in proportion to length.
+        The weight of a data set, by default 1, is divided among its parts in proportion to length.
         """
         pieces: list[Piece] = []
         weights: list[float] = []
-        for array, known in zip(arrays, knowns):
+        shares = np.ones(len(arrays)) if shares is None else shares
+        for array, known, share in zip(arrays, knowns, shares.tolist()):
             parts = cut(array, known)
             lengths = np.array([len(part) for part, _ in parts])
-            weights.extend(lengths / lengths.sum())
+            weights.extend(share * lengths / lengths.sum())
             pieces += parts
         labels = [known for _, known in pieces]
         varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.datasets.segment_labels import name_classes, runs
+from metriclearn.datasets.segment_labels import name_classes
 from metriclearn.estimators.reading.data_sets import DataSets, keep_features, read_data_sets
 from metriclearn.problem.named_segments import PartialNames
 from metriclearn.problem.partial_labels import LabeledPartial, PartialPartition
@@ -330,11 +330,11 @@ def are_classes(known: Sequence[NDArray], numbered: bool = True) -> bool:
     If ``numbered``, numbers that only rise within each of several recordings count segments, and
     those that fall name classes. For all others :func:`name_classes` says whether they do.
     """
-    used = [one for one in known if len(one)]
+    used = [one[Partition.from_runs(one).change_points - 1] for one in known if len(one)]
     numbers = all(np.array(one.tolist()).dtype.kind in "biuf" for one in used)
     if numbered and numbers and len(used) > 1:
         return any(np.any(np.diff(one.astype(float)) < 0) for one in used)
-    return name_classes(list(map(runs, used)))
+    return name_classes([list(map(str, one)) for one in used])
 
 
 def read_names(

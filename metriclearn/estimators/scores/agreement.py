@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, ClassVar, Self
@@ -62,6 +62,11 @@ def score_of(model: Any) -> Any:
     """Return the score of a fitted segmenter."""
     score = getattr(model, "present_score", None)
     return ModelScore(model) if score is None else score
+
+
+def bear_threads(scores: Iterable[Any]) -> bool:
+    """Tell whether scores may answer in several threads at once; other models may not."""
+    return all(isinstance(score, SegmentScore) for score in scores)
 
 
 def answers_of(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,8 +18,8 @@ from scipy.special import ndtr, stdtrit
 
 from metriclearn.estimators.reading.given import Given, count_segments
 from metriclearn.estimators.reading.labels import read_labelings
-from metriclearn.estimators.scores.agreement import Agreement, answers_of, score_of
-from metriclearn.estimators.scores.segment_score import SegmentScore, labeled_forms
+from metriclearn.estimators.scores.agreement import Agreement, answers_of, bear_threads, score_of
+from metriclearn.estimators.scores.segment_score import labeled_forms
 from metriclearn.estimators.selection.parts import Member, Parts, PartViews
 from metriclearn.estimators.selection.rules import TRAINING, Penalties, Rule, Rules
 from metriclearn.estimators.selection.stacking import (
@@ -130,9 +131,8 @@ class CrossFit:
             return answers_of(scores, fits, X, classes=self.given.classes, seen=seen)
 
         pairs = [(k, i) for k, some in enumerate(self.parts.left_out) for i in some.tolist()]
-        alike = all(isinstance(one, SegmentScore) for row in self.scores for one in row)
-        each = in_threads if alike else map  # other models may not bear several threads
-        for (_, i), found in zip(pairs, each(left_out, *zip(*pairs))):
+        alone = not bear_threads(chain(*self.scores))
+        for (_, i), found in zip(pairs, in_threads(left_out, *zip(*pairs), alone=alone)):
             for answer, one in zip(answers, found):
                 answer[i] = one
         candidates, known = (*self.candidates, *more), (*self.answers, *answers)
