@@ -86,7 +86,7 @@ def _by_one_job(model: Any, rows: NDArray) -> NDArray[np.float64]:
 
     if type(model) not in (ExtraTreesClassifier, RandomForestClassifier):
         alone = copy.copy(model).set_params(n_jobs=1) if getattr(model, "n_jobs", None) else model
-        with np.errstate(divide="ignore", invalid="ignore"):  # NaN is told by _chances
+        with np.errstate(divide="ignore", invalid="ignore"):  # _chances notes NaN
             return alone.predict_proba(rows)
     first, *others = model.estimators_
     rows = np.asarray(rows, dtype=np.float32)
