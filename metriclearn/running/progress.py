@@ -75,8 +75,8 @@ def share_done(title: str, total: float, **options: Any) -> Iterator[Callable[[f
 
 
 def share_told() -> str:
-    """Return what the last bar of this process has counted, such as "34%", drawn or not."""
-    return _done[-1] if _done else ""
+    """Return the share that :func:`share_done` has counted, such as "34%", or nothing."""
+    return _done[-1] if _done and _done[-1].endswith("%") else ""  # a count may be of earlier work
 
 
 @contextmanager
