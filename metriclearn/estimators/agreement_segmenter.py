@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.datasets.segments import Segment
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_new
-from metriclearn.estimators.reading.given import read_files
+from metriclearn.estimators.reading.far_values import note_far_values
+from metriclearn.estimators.reading.given import note_gaps, read_files
 from metriclearn.estimators.reading.labels import (
     list_labelings,
     read_counts,
@@ -43,7 +44,7 @@ from metriclearn.running.parameters import Whole
 from metriclearn.running.row_times import Times, mean_rows
 from metriclearn.running.times import index_times, read_times
 from metriclearn.running.values import real_array
-from metriclearn.views.gaps import placed
+from metriclearn.views.gaps import LeaveOut, placed
 from metriclearn.views.plain import leaves_out, rows_of
 
 
@@ -70,9 +71,24 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         return self.agreement_.classes
 
     def read_data(self, X: Any) -> DataSets:
-        """Read new recordings, and check that they have the features of the training data."""
+        """Read new recordings, and check that they have the features of the training data.
+
+        Rows with NaN are left out, with a note, if no view stands before all members.
+        """
         X = read_files(type(self).__name__, X, self.extractor)
-        return read_new(self, X, getattr(self, "view_", None))
+        view = getattr(self, "view_", None)
+        data = read_new(self, X, LeaveOut() if view is None else view)
+        if self.extractor is None:
+            note_far_values(type(self).__name__, data)
+        if view is None:
+            note_gaps(data)
+        return data
+
+    def _view_of(self, rows: NDArray) -> Any:
+        """Return the view before all members for the rows of one recording, or None."""
+        if self.view_ is None and np.isnan(rows).any():
+            return LeaveOut().fit([rows])
+        return self.view_
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:
         """Return the ends of all segments of every recording, including T, as in ruptures.
@@ -109,11 +125,12 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
             return self.classes_[found.names]
         if self.row_names_ is None:
             return None
-        names = self.row_names_.of(rows_of(self.view_, rows), found)
+        view = self._view_of(rows)
+        names = self.row_names_.of(rows_of(view, rows), found)
         labels = None if known is None else sample_labels(known, len(rows))
         if labels is not None:
-            if leaves_out(self.view_):
-                labels = labels[self.view_.kept([rows])[0]]
+            if leaves_out(view):
+                labels = labels[view.kept([rows])[0]]
             learned = set(self.row_names_.names.tolist())
             told = [t for t, label in enumerate(labels.tolist()) if label in learned]
             names[np.searchsorted(found.change_points, told, side="right")] = labels[told]
@@ -193,9 +210,9 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         forms, found, _ = zip(*self.answers(data, None))
-        if leaves_out(self.view_):
-            kept = self.view_.kept(list(data.arrays))
-            truths = [truth.at(rows) for truth, rows in zip(truths, kept)]
+        for i, view in enumerate(map(self._view_of, data.arrays)):
+            if leaves_out(view):
+                truths[i] = truths[i].at(view.kept([data.arrays[i]])[0])
         members, weights = [form.members for form in forms], self.agreement_.weights
         rates = BoundaryRates.learn(found, members, truths, weights)
         if not len(rates.distances):
@@ -234,11 +251,11 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         facts = read_known(who, known, data, self.classes_)
 
         def answer(i: int) -> tuple[ConsensusForm, Partition, NDArray]:
-            X, fact = data.arrays[i], facts[i]
-            kept = self.view_.kept([X])[0] if leaves_out(self.view_) else None
+            X, fact, view = data.arrays[i], facts[i], self._view_of(data.arrays[i])
+            kept = view.kept([X])[0] if leaves_out(view) else None
             if kept is not None and fact is not None:
                 fact = fact.at(kept)
-            form, found = agreement.answer(rows_of(self.view_, X), counts[i], fact)
+            form, found = agreement.answer(rows_of(view, X), counts[i], fact)
             ends = found.change_points
             return form, found, ends if kept is None else placed(ends, kept, len(X))
 

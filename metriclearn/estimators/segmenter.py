@@ -19,6 +19,7 @@ from metriclearn.estimators.agreement_segmenter import AgreementSegmenter
 from metriclearn.estimators.in_words import in_words, sentences
 from metriclearn.estimators.learners.concerns import note_labels
 from metriclearn.estimators.reading.data_sets import keep_features
+from metriclearn.estimators.reading.far_values import note_far_values
 from metriclearn.estimators.reading.given import (
     Given,
     count_segments,
@@ -317,6 +318,8 @@ class Segmenter(AgreementSegmenter):
             note_other_rate(who, X, self.rows_per_second)
         given = read_given(who, X, y, groups, missing=missing, names=self.names)
         keep_features(self, given.data)
+        if self.extractor is None:
+            note_far_values(who, given.data)
         if self.time is not None and self.time in list(getattr(self, "feature_names_in_", ())):
             raise ValueError(
                 f"{who} needs tables without the column of times, {self.time!r}, because it is not "

@@ -1,5 +1,6 @@
 """Rows left out: what labels say of the rest, and fits without the rows."""
 
+import warnings
 from collections.abc import Iterator
 from itertools import combinations, product
 
@@ -13,6 +14,7 @@ import metriclearn as ml
 from metriclearn.problem.regions import KINDS, ChangeCount
 from metriclearn.views.gaps import placed
 from tests.exhaustive import all_segmentations
+from tests.sentences import assert_warned
 from tests.training import XS, YS
 
 PLAIN = ml.ChangePointMetricLearner(regularizer=ml.SquaredFrobenius(0.1), verbose=False)
@@ -26,6 +28,23 @@ def with_gaps(X: NDArray, seed: int, share: float = 0.2) -> NDArray:
 
 GAPPED = [with_gaps(X, i) for i, X in enumerate(XS)]
 KNOWN = [~np.isnan(X).any(axis=1) for X in GAPPED]
+
+
+@pytest.mark.parametrize(("value", "rows"), [(-9999.0, 50), (1e5, 1)])
+def test_values_far_from_all_others_are_noted(value: float, rows: int) -> None:
+    """In training and new recordings. Rare events and long tails are not far."""
+    wrong = XS[0].copy()
+    wrong[:rows, 2] = value
+    segmenter = ml.Segmenter({"one": [PLAIN]}, n_folds=2, verbose=False)
+    with assert_warned(rf"^Segmenter .*: {value:.6g} in {rows} row\(s\) of column 2\. If"):
+        segmenter.fit([wrong, *XS[1:]], YS)
+    with assert_warned(rf"{value:.6g} in {rows} row\(s\) of column 2\."):
+        segmenter.predict(wrong)
+    rng = np.random.default_rng(0)
+    tails = rng.laplace(size=wrong.shape)
+    tails[:, 0], tails[:, 1] = rng.random(len(wrong)) < 0.02, rng.lognormal(size=len(wrong))
+    with warnings.catch_warnings(action="error"):
+        segmenter.predict([*XS, tails, wrong[:20]])
 
 
 def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
@@ -44,9 +63,19 @@ def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
         fact[20:40] = 0
         inside = gapped.predict_change_points(X, known=fact)
         assert not np.any((inside > 20) & (inside < 40))
+        with pytest.warns(UserWarning, match="rows have missing values and are left out"):
+            alone = rows.predict_change_points(X)
+        np.testing.assert_array_equal(alone, ends)
+        with pytest.warns(UserWarning, match="left out"):
+            names = rows.predict(X, known=fact)
+        np.testing.assert_array_equal(names, gapped.predict(X, known=fact))
     assert gapped.score(GAPPED, YS) > -0.1
     filled = ml.Segmenter(members, view=ml.views.Fill(), n_folds=2, verbose=False)
     assert filled.fit(GAPPED, YS).score(GAPPED, YS) > -0.1
+    with pytest.warns(UserWarning, match="left out"):
+        other = rows.calibrate(GAPPED, YS).boundary_probabilities(GAPPED)
+    for one, same in zip(other, gapped.calibrate(GAPPED, YS).boundary_probabilities(GAPPED)):
+        np.testing.assert_array_equal(one, same)
     assert filled.calibrate(GAPPED, YS).boundary_probabilities(GAPPED[0]).min() >= 0
 
 

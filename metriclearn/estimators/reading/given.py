@@ -339,14 +339,19 @@ def _front_view(who: str, view: Any, data: DataSets) -> Any:
                 "the learners in members."
             )
         return view
+    return LeaveOut() if note_gaps(data) else None
+
+
+def note_gaps(data: DataSets) -> bool:
+    """Warn of rows with missing values, which are left out, and return whether there are any."""
     gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
     if not gaps.any():
-        return None
+        return False
     note(
         f"{int(gaps.sum())} of {len(gaps)} rows have missing values and are left out; pass "
         "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console)."
     )
-    return LeaveOut()
+    return True
 
 
 def is_free(truth: Any) -> bool:
