@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.datasets.segments import Segment
 from metriclearn.estimators.reading.data_sets import DataSets, NamedColumns, read_new
 from metriclearn.estimators.reading.far_values import note_far_values
-from metriclearn.estimators.reading.given import note_gaps, read_files
+from metriclearn.estimators.reading.given import mended, read_files
 from metriclearn.estimators.reading.labels import (
     list_labelings,
     read_counts,
@@ -73,7 +73,7 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
     def read_data(self, X: Any) -> DataSets:
         """Read new recordings, and check that they have the features of the training data.
 
-        Rows with NaN are left out, with a note, if no view stands before all members.
+        If no view stands before all members, missing values are interpolated, with a note.
         """
         X = read_files(type(self).__name__, X, self.extractor)
         view = getattr(self, "view_", None)
@@ -81,13 +81,13 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         if self.extractor is None:
             note_far_values(type(self).__name__, data)
         if view is None:
-            note_gaps(data)
+            mended(data)
         return data
 
     def _view_of(self, rows: NDArray) -> Any:
         """Return the view before all members for the rows of one recording, or None."""
         if self.view_ is None and np.isnan(rows).any():
-            return LeaveOut().fit([rows])
+            return LeaveOut(fill=True).fit([rows])
         return self.view_
 
     def predict_change_points(self, X: Any, n_segments: Any = None, known: Any = None) -> Any:

@@ -100,7 +100,9 @@ class Segmenter(AgreementSegmenter):
         train their metrics to a gap of 1 %.
     view : view, optional
         Turns rows into the rows that all members see, see :mod:`metriclearn.views`. Only this view
-        may leave rows out. By default, rows with NaN are left out if there are any.
+        may leave rows out; views of members then take the rows on the two sides of a gap for
+        neighbors. By default, missing values are interpolated, and rows without any value are left
+        out, see :class:`~metriclearn.views.LeaveOut`.
     extractor : extractor, optional
         Computes features of files, for example ``AudioFeatures()``. None means that recordings are
         tables.

@@ -102,16 +102,24 @@ def placed(ends: NDArray[np.int64], kept: NDArray[np.int64], n_rows: int) -> NDA
     return np.append(borders(kept)[ends[:-1] - 1], n_rows)
 
 
+@dataclass(eq=False, repr=False)
 class LeaveOut(PlainView):
-    """Keep only the rows without a NaN.
+    """Keep only the rows without a NaN, or interpolate the rows that have a number.
 
     A change in a gap is placed in the middle of the gap, see :func:`placed`. Rows on the two sides
-    of a gap become neighbors, so no view that reads neighbors may follow.
+    of a gap become neighbors, so in a :class:`~metriclearn.views.Chain` no view that reads
+    neighbors may follow.
+
+    Parameters
+    ----------
+    fill : bool, optional
+        Whether to interpolate the NaN of rows that have a number, as :class:`Fill` does, and to
+        leave out only rows without any number.
 
     Raises
     ------
     ValueError
-        If a recording has no row without a NaN.
+        If a recording has no row without a NaN or, with ``fill``, no number in a column.
 
     See Also
     --------
@@ -129,26 +137,40 @@ class LeaveOut(PlainView):
     >>> X = [np.array([[0.0], [np.nan], [2.0]])]
     >>> LeaveOut().fit_transform(X)[0].tolist(), LeaveOut().kept(X)[0].tolist()
     ([[0.0], [2.0]], [0, 2])
+    >>> X = [np.array([[0.0, 5.0], [np.nan, 6.0], [np.nan, np.nan], [3.0, 7.0]])]
+    >>> LeaveOut(fill=True).fit_transform(X)[0].tolist()
+    [[0.0, 5.0], [1.0, 6.0], [3.0, 7.0]]
     """
 
     missing = True
     keeps_all = False
 
+    fill: bool = False
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """No other rows; with ``fill`` None, because gaps have any length."""
+        return None if self.fill else (0, 0)
+
     def kept(self, X: Any) -> Any:
         """Return the numbers of the rows that are kept, for every recording."""
-        rows = [np.flatnonzero(_complete(array)) for array in self.read(X)]
+        rows = [np.flatnonzero(self._has_values(array)) for array in self.read(X)]
         return rows[0] if is_one(X) else rows
 
     def rows(self, X: NDArray) -> NDArray[np.float64]:
-        """Return the rows without a NaN."""
-        return X[_complete(X)]
+        """Return the rows that are kept."""
+        return (Fill().rows(X) if self.fill else X)[self._has_values(X)]
+
+    def _has_values(self, X: NDArray) -> NDArray[np.bool_]:
+        known = ~np.isnan(X)
+        return known.any(axis=1) if self.fill else known.all(axis=1)
 
     def read(self, X: Any, *, fitting: bool = False) -> list[NDArray[np.float64]]:
-        """Return the recordings; each needs a row without a NaN."""
+        """Return the recordings; each needs a row, or a number in each column, to keep."""
         arrays = super().read(X, fitting=fitting)
         for i, array in enumerate(arrays):
-            if not _complete(array).any():
-                never = np.flatnonzero(np.isnan(array).all(axis=0))
+            never = np.flatnonzero(np.isnan(array).all(axis=0))
+            if len(never) if self.fill else not self._has_values(array).any():
                 what = f"column {never[0]} is NaN in every row" if len(never) else "each has a NaN"
                 remedy = "drop this column" if len(never) else "take Fill"
                 raise ValueError(
@@ -226,8 +248,3 @@ class Fill(PlainView):
                     f"in recording {i}; raise longest, or cut the recording at the gap."
                 )
         return arrays
-
-
-def _complete(X: NDArray) -> NDArray[np.bool_]:
-    """Return which rows have no NaN, (T,)."""
-    return ~np.isnan(X).any(axis=1)

@@ -174,18 +174,6 @@ SEGMENTER: Rows = [
             (ml.views.Chain([one]), "learns from labels and needs y as Labels"),
         )
     ),
-    *(
-        (
-            DOOR(GAPPED, Y, members=members, view=ml.views.LeaveOut()),
-            r"read every row alone .*views\.Fill\(\)",
-        )
-        for members in [
-            ml.NamedSegmentLearner(),
-            ml.NamedSegmentLearner(emissions=ml.views.Posteriors(context=2)),
-            ml.ChangePointMetricLearner(penalty=BOUNDARIES),
-            {"names": [ml.NamedSegmentLearner()]},
-        ]
-    ),
     (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
     (METRIC(*first(SHORTENED), **BEHIND), "min_size=4 samples, but data set 0 has one of 2"),
     (

@@ -56,7 +56,7 @@ def test_without_a_boundary_in_the_labels_every_recording_is_one_segment(tmp_pat
 def test_known_rows_alone_are_cut_where_there_are_gaps() -> None:
     gaps = [x.copy() for x in X]
     gaps[0][10:20] = np.nan
-    with pytest.warns(UserWarning, match="10 of .* rows have missing values and are left out"):
+    with pytest.warns(UserWarning, match="10 of .* rows have no value and are left out"):
         segmenter = ml.Segmenter(EqualCuts(n_segments=5), verbose=False).fit(gaps, Y)
     # 50 known rows make five segments of ten.
     assert segmenter.predict_change_points(gaps[0]).tolist() == [15, 30, 40, 50, 60]

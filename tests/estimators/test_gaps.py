@@ -1,8 +1,11 @@
 """Rows left out: what labels say of the rest, and fits without the rows."""
 
+import contextlib
+import copy
 import warnings
 from collections.abc import Iterator
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,36 +50,37 @@ def test_values_far_from_all_others_are_noted(value: float, rows: int) -> None:
         segmenter.predict([*XS, tails, wrong[:20]])
 
 
-def test_a_segmenter_leaves_rows_out_and_says_so() -> None:
-    """Its answers are those of the members for the rows that are left, moved to all rows."""
+@pytest.mark.parametrize("view", [ml.views.LeaveOut(), None], ids=["left out", "filled"])
+def test_a_segmenter_answers_for_the_rows_that_are_left_moved_to_all_rows(view: Any) -> None:
+    """By default gaps are filled, with a note, but for rows without any value."""
     members = {"one": [PLAIN], "euclidean": [ml.baselines.TunedSegmenter()]}
-    with pytest.warns(UserWarning, match=r"\d+ of \d+ rows have missing values and are left out"):
-        gapped = ml.Segmenter(members, n_folds=2, verbose=False).fit(GAPPED, YS)
-    known = [X[k] for X, k in zip(GAPPED, KNOWN)], [y[k] for y, k in zip(YS, KNOWN)]
-    rows = ml.Segmenter(members, n_folds=2, verbose=False).fit(*known)
+    empty = [np.where(np.arange(len(X))[:, None] // 6 == 8, np.nan, X) for X in GAPPED]
+    mend = ml.views.LeaveOut(fill=view is None)
+    left, kept = mend.fit_transform(empty), mend.kept(empty)
+    rows = ml.Segmenter(members, n_folds=2, verbose=False)
+    rows.fit(left, [y[k] for y, k in zip(YS, kept)])
+    gapped = ml.Segmenter(members, view=view, n_folds=2, verbose=False)
+    said = r"\d+ of 600 rows have missing values, which are interpolated; 30 of 600 rows have no"
+    with contextlib.nullcontext() if view else pytest.warns(UserWarning, match=said):
+        gapped.fit(empty, YS)
     np.testing.assert_array_equal(gapped.cross_fit_.losses, rows.cross_fit_.losses)
-    for X, Z, k in zip(GAPPED, known[0], KNOWN):
-        ends = placed(rows.predict_change_points(Z), np.flatnonzero(k), len(X))
-        np.testing.assert_array_equal(gapped.predict_change_points(X), ends)
-        assert len(gapped.boundary_shares(X)) == len(ends) - 1
-        fact = np.full(len(X), -1)
-        fact[20:40] = 0
-        inside = gapped.predict_change_points(X, known=fact)
-        assert not np.any((inside > 20) & (inside < 40))
-        with pytest.warns(UserWarning, match="rows have missing values and are left out"):
-            alone = rows.predict_change_points(X)
-        np.testing.assert_array_equal(alone, ends)
-        with pytest.warns(UserWarning, match="left out"):
-            names = rows.predict(X, known=fact)
-        np.testing.assert_array_equal(names, gapped.predict(X, known=fact))
-    assert gapped.score(GAPPED, YS) > -0.1
-    filled = ml.Segmenter(members, view=ml.views.Fill(), n_folds=2, verbose=False)
-    assert filled.fit(GAPPED, YS).score(GAPPED, YS) > -0.1
-    with pytest.warns(UserWarning, match="left out"):
-        other = rows.calibrate(GAPPED, YS).boundary_probabilities(GAPPED)
-    for one, same in zip(other, gapped.calibrate(GAPPED, YS).boundary_probabilities(GAPPED)):
+    plain = rows.behind(mend) if view else rows  # those of complete rows fill gaps by themselves
+    with contextlib.nullcontext() if view else pytest.warns(UserWarning, match="interpolated"):
+        other = copy.copy(plain).calibrate(empty, YS).boundary_probabilities(empty)
+        for X, Z, k in zip(empty, left, kept):
+            ends = placed(rows.predict_change_points(Z), k, len(X))
+            np.testing.assert_array_equal(gapped.predict_change_points(X), ends)
+            np.testing.assert_array_equal(plain.predict_change_points(X), ends)
+            assert len(gapped.boundary_shares(X)) == len(ends) - 1
+            fact = np.full(len(X), -1)
+            fact[20:40] = 0
+            inside = gapped.predict_change_points(X, known=fact)
+            assert not np.any((inside > 20) & (inside < 40))
+            same = plain.predict(X, known=fact), gapped.predict(X, known=fact)
+            np.testing.assert_array_equal(*same)
+    assert gapped.score(empty, YS) > -0.1
+    for one, same in zip(other, gapped.calibrate(empty, YS).boundary_probabilities(empty)):
         np.testing.assert_array_equal(one, same)
-    assert filled.calibrate(GAPPED, YS).boundary_probabilities(GAPPED[0]).min() >= 0
 
 
 def test_a_learner_that_reads_gaps_draws_them() -> None:

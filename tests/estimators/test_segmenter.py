@@ -301,7 +301,6 @@ def test_a_change_of_rhythm_is_found_in_a_single_signal() -> None:
 def test_default_members_learn_from_partial_labels_and_names() -> None:
     plain, named, wide = (set(default_members(*one)) for one in ((), (CLASSES,), (None, 41)))
     assert wide < plain < named
-    assert set(default_members(alone=True)) < plain
     known = [np.where(np.arange(80) < 60, labels, -1) for labels in DATA.labels]
     two = dict(list(default_members().items())[:2])
     consensus = ml.Segmenter(two, n_folds=2).fit(DATA.sequences[:4], known[:4])

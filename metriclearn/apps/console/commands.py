@@ -60,7 +60,7 @@ Likelihood = Annotated[
 Fill = Annotated[
     float | None,
     "gaps of a column that last at most so many seconds are interpolated; other rows with missing "
-    "values are left out",
+    "values are left out; by default all gaps are interpolated, and rows without values left out",
     "SECONDS",
 ]
 Duplicates = Annotated[

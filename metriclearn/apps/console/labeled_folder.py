@@ -12,7 +12,7 @@ import numpy as np
 
 import metriclearn
 from metriclearn import datasets, running
-from metriclearn.apps.console.missing import left_out, prepared
+from metriclearn.apps.console.missing import interpolated, left_out, prepared
 from metriclearn.apps.label_page.annotation import Clock
 from metriclearn.apps.label_page.page_settings import PageSettings, page_settings
 from metriclearn.apps.label_page.project import read_project
@@ -85,8 +85,9 @@ def opened(folder: Path, given: Options) -> tuple[datasets.LabeledSequences, dic
     gaps = np.concatenate([np.isnan(rows).any(axis=1) for rows in data.sequences])
     view = None
     if gaps.any():
-        note(left_out(repr(str(folder)), int(gaps.sum()), len(gaps)))
-        view = metriclearn.views.LeaveOut()
+        who = repr(str(folder)), int(gaps.sum()), len(gaps)
+        note(interpolated(*who) if given.fill is None else left_out(*who))
+        view = metriclearn.views.LeaveOut(fill=given.fill is None)
     return data, {"extractor": extractor, "rate": rate, "time": used, "view": view}
 
 

@@ -1,4 +1,4 @@
-"""Missing values of tables on the console: short gaps are interpolated, other rows left out."""
+"""Missing values of tables on the console: all are interpolated, or those of short gaps."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from metriclearn import datasets
 from metriclearn.running import Times, note
 
 _REMEDY = "interpolate short gaps (--fill SECONDS)"
+# What a table needs, and how to get it: without a longest gap that is interpolated, and with one.
+_NEEDS = {
+    False: ("a value in every column", "leave columns out (--ignore COLUMN)"),
+    True: ("a row without a missing value", "interpolate longer gaps (--fill SECONDS)"),
+}
 
 
 def rows_in(seconds: float | None, rate: float) -> int:
@@ -46,7 +51,10 @@ def prepared(
     rate: float,
     unknown: str | None,
 ) -> datasets.LabeledSequences:
-    """Prepare tables for learning, and omit tables in which every row has missing values.
+    """Prepare tables for learning, and omit tables of which nothing can be learned.
+
+    Without ``fill``, these are tables with a column without any value, otherwise those in which
+    every row has missing values.
 
     Parameters
     ----------
@@ -54,7 +62,7 @@ def prepared(
     times : mapping
         The times of the rows by the name of the recording. Rows of one time become one.
     fill : float, optional
-        Gaps of at most so many seconds are interpolated.
+        Gaps of at most so many seconds are interpolated. By default all are, by a view.
     rate : float
         Rows per second.
     unknown : str, optional
@@ -64,7 +72,7 @@ def prepared(
     Raises
     ------
     ValueError
-        If no recording has such a row, or no row has the label ``unknown``.
+        If nothing can be learned of any table, or no row has the label ``unknown``.
     """
     X, y = list(data.sequences), list(data.labels)
     for i, name in enumerate(data.names):
@@ -73,18 +81,23 @@ def prepared(
         X[i] = filled(X[i], rows_in(fill, rate))
     data = replace(data, sequences=X, labels=y)
     data = data if unknown is None else data.with_unlabeled(unknown)
-    known = [i for i, rows in enumerate(data.sequences) if not np.isnan(rows).any(axis=1).all()]
+    wanted, remedy = _NEEDS[fill is not None]
+    known = [i for i, rows in enumerate(data.sequences) if _is_usable(rows, fill)]
     if not known:
-        raise ValueError(
-            f"No row of {data.name!r} has all its values; {_REMEDY}, or ignore columns (--ignore)."
-        )
+        raise ValueError(f"No table of {data.name!r} has {wanted}; {remedy}.")
     if len(known) < len(data):
         names = [data.names[i] for i in range(len(data)) if i not in known]
         note(
-            f"No row has all its values in {', '.join(dict.fromkeys(names))}, or in a stretch of "
-            f"it, which is left out; {_REMEDY}."
+            f"{', '.join(dict.fromkeys(names))}, or a stretch of it, does not have {wanted} and is "
+            f"left out; {remedy}."
         )
     return data.select(known) if len(known) < len(data) else data
+
+
+def _is_usable(X: NDArray, fill: float | None) -> bool:
+    """Return whether every column has a value or, where gaps are left out, a row has all."""
+    unknown = np.isnan(X)
+    return not (unknown.all(axis=0).any() if fill is None else unknown.any(axis=1).all())
 
 
 def segments_of_table(
@@ -94,7 +107,10 @@ def segments_of_table(
     fill: float | None,
     duplicates: str | None,
 ) -> list[datasets.Segment]:
-    """Segment a table of features; rows of one time become one, and short gaps are interpolated."""
+    """Segment a table of features; rows of one time become one, and gaps are interpolated.
+
+    With ``fill``, only short gaps are. A model that leaves rows with missing values out does so.
+    """
     names, time, rate = segmenter.feature_names_in_, segmenter.time, segmenter.rows_per_second
     X = datasets.read_features(path, names=names, likelihood=likelihood).to_numpy()
     times = None
@@ -102,21 +118,32 @@ def segments_of_table(
         times = datasets.file_times(path, time, rate, duplicates)
         X, rate = times.distinct(X), times.rate if len(times.seconds) > 1 else rate
     X = filled(X, rows_in(fill, rate))
-    gaps = np.isnan(X).any(axis=1)
-    if gaps.any() and not isinstance(segmenter.view_, metriclearn.views.Fill):
-        if gaps.all():
-            raise ValueError(
-                f"{str(path)!r} needs a row without a missing value, but has none; {_REMEDY}."
-            )
-        note(left_out(repr(str(path)), int(gaps.sum()), len(X)))
-        if segmenter.view_ is None:
-            segmenter = segmenter.behind(metriclearn.views.LeaveOut().fit([X]))
+    view, leave_out = segmenter.view_, metriclearn.views.LeaveOut
+    if fill is None and isinstance(view, leave_out) and not view.fill:
+        fill = 0.0
+    gaps = int(np.isnan(X).any(axis=1).sum())
+    if gaps == len(X) and fill is not None:
+        wanted, remedy = _NEEDS[True]
+        raise ValueError(f"{str(path)!r} needs {wanted}, but has none; {remedy}.")
+    if gaps and not isinstance(view, metriclearn.views.Fill):
+        who = repr(str(path))
+        note(left_out(who, gaps, len(X)) if fill is not None else interpolated(who, gaps, len(X)))
+        if view is None or isinstance(view, leave_out):
+            segmenter = segmenter.behind(leave_out(fill=fill is None).fit([X]))
     return segmenter.segments(X, times)
 
 
 def left_out(who: str, count: int, total: int) -> str:
     """Return the note on rows that are left out."""
     return f"{count} of {total} rows of {who} have missing values and are left out; {_REMEDY}."
+
+
+def interpolated(who: str, count: int, total: int) -> str:
+    """Return the note on rows that are interpolated."""
+    return (
+        f"{count} of {total} rows of {who} have missing values, which are interpolated, or left "
+        "out if no column has a value; to fill only short gaps, pass --fill SECONDS."
+    )
 
 
 def filled_stream(

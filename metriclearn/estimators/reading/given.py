@@ -115,7 +115,7 @@ class Given(NamedTuple):
         return self
 
     def behind(self, who: str, view: Any) -> tuple[Any, Self]:
-        """Fit the view before all members: the given one, or LeaveOut if there are rows with NaN.
+        """Fit the view before all members: the given one, or :func:`mended` if there are NaN.
 
         Returns the fitted view, or None without one, and what members see behind it.
         """
@@ -331,7 +331,7 @@ def note_other_rate(who: str, X: Any, rate: float) -> None:
 
 
 def _front_view(who: str, view: Any, data: DataSets) -> Any:
-    """Return the view before all members: the given one, or one that leaves out rows with NaN."""
+    """Return the view before all members: the given one, or one that mends rows with NaN."""
     if view is not None:
         if isinstance(view, (HeldOutView, LinearView)):
             raise ValueError(
@@ -339,19 +339,26 @@ def _front_view(who: str, view: Any, data: DataSets) -> Any:
                 "the learners in members."
             )
         return view
-    return LeaveOut() if note_gaps(data) else None
+    return mended(data)
 
 
-def note_gaps(data: DataSets) -> bool:
-    """Warn of rows with missing values, which are left out, and return whether there are any."""
-    gaps = np.concatenate([np.isnan(array).any(axis=1) for array in data.arrays])
-    if not gaps.any():
-        return False
-    note(
-        f"{int(gaps.sum())} of {len(gaps)} rows have missing values and are left out; pass "
-        "view=metriclearn.views.Fill() to interpolate them (--fill SECONDS in the console)."
-    )
-    return True
+def mended(data: DataSets) -> LeaveOut | None:
+    """Return a view for recordings with NaN, with a note, or None if there are none.
+
+    On recordings with missing values in one column at a time, interpolation was better than leaving
+    the rows out. Long gaps of all columns were better left out.
+    """
+    unknown = [np.isnan(array) for array in data.arrays]
+    some, empty = (sum(int(how(one, 1).sum()) for one in unknown) for how in (np.any, np.all))
+    if not some:
+        return None
+    count = f"of {sum(map(len, unknown))} rows"
+    told = [f"{empty} {count} have no value and are left out"] if empty else []
+    if some > empty:
+        told.insert(0, f"{some - empty} {count} have missing values, which are interpolated")
+        told.append("to leave them out, pass view=metriclearn.views.LeaveOut()")
+    note(f"{'; '.join(told)}.")
+    return LeaveOut(fill=True)
 
 
 def is_free(truth: Any) -> bool:

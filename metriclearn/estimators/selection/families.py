@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from metriclearn.estimators.learners.viterbi import Viterbi
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.reading.given import Given
 from metriclearn.estimators.reading.labels import refuse_regions
-from metriclearn.estimators.selection.parts import Member, Parts, reads_rows_alone
+from metriclearn.estimators.selection.parts import Member, Parts
 from metriclearn.running.parameters import Needs, Of, OneOf, Positive, Whole, needs
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.regularizers import L1
@@ -25,7 +25,6 @@ from metriclearn.views.convolutions import Convolutions
 from metriclearn.views.details import Details
 from metriclearn.views.eigenmaps import Eigenmaps
 from metriclearn.views.own_scale import OwnScale
-from metriclearn.views.plain import leaves_out
 from metriclearn.views.posteriors import ExpectedBoundaries, Posteriors
 from metriclearn.views.windows import Windows, typical_length
 
@@ -52,7 +51,6 @@ SIGNALS = 3
 def default_members(
     classes: NDArray | None = None,
     n_features: Annotated[int, Whole(1)] = 1,
-    alone: bool = False,
     window: Annotated[int | None, OneOf(None, Whole(2))] = None,
     before: Annotated[Any, Of("reach", "views.Columns(0, 6)", optional=True)] = None,
     length: Annotated[float | None, OneOf(None, Positive())] = None,
@@ -68,8 +66,6 @@ def default_members(
         The sorted labels, if they are names, which classifiers predict.
     n_features : int
         Number of columns of the recordings.
-    alone : bool
-        Whether every row stands alone, because rows before it may be left out.
     window : int, optional
         Rows that give the scale of a recording while it arrives. Views of the whole recording are
         left out.
@@ -117,28 +113,25 @@ def default_members(
 
     trees, linear = (Posteriors(one, context=0, n_folds=1, every=None) for one in (_TREES, _LINEAR))
     members = heads("scaled", None, 1.0)
-    if not alone:
-        sides = Windows(sides=True)
-        boundaries = ExpectedBoundaries(_TREES, n_folds=1, every=None)
-        for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
-            members |= heads(f"expected boundaries, {scale}", view, 3.0, 4.0, diagonal)
-        if classes is not None:
-            members |= heads("trees, scaled", Chain([sides, trees]), 2.0, 3.0, smoothed)
-            members |= heads("trees, own scale", in_own_scale(sides, trees), 2.0, 4.0, smoothed)
-            members |= heads("logistic, scaled", Chain([sides, linear]), 2.0, 2.0, smoothed)
-    elif classes is not None:
-        members |= heads("trees, scaled", trees, 2.0, 3.0, smoothed)
+    sides = Windows(sides=True)
+    boundaries = ExpectedBoundaries(_TREES, n_folds=1, every=None)
+    for scale, view in (("scaled", boundaries), ("own scale", in_own_scale(boundaries))):
+        members |= heads(f"expected boundaries, {scale}", view, 3.0, 4.0, diagonal)
+    if classes is not None:
+        members |= heads("trees, scaled", Chain([sides, trees]), 2.0, 3.0, smoothed)
+        members |= heads("trees, own scale", in_own_scale(sides, trees), 2.0, 4.0, smoothed)
+        members |= heads("logistic, scaled", Chain([sides, linear]), 2.0, 2.0, smoothed)
     members |= heads("own scale", OwnScale(window), 1.0)
-    if not alone and n_features <= _FEW:
+    if n_features <= _FEW:
         members |= heads("windows, own scale", in_own_scale(Windows()), 2.0)
-        if n_features <= SIGNALS:
-            members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
-            if window is None:
-                rhythms, shapes = [Convolutions(), OwnScale()], [Eigenmaps(), OwnScale()]
-                signals = [("convolutions", rhythms, [Windows()]), ("eigenmaps", shapes, [])]
-                for name, own, last in signals[: 1 + (length is None or length >= _LONG)]:
-                    for kind, ends in ("", last), ("expected boundaries, ", [boundaries]):
-                        members |= heads(kind + name, Chain([*own, *ends]), 3.0, 1.0, diagonal)
+    if n_features <= SIGNALS:
+        members |= heads("details, own scale", in_own_scale(Details(), Windows()), 2.0)
+    if n_features <= SIGNALS and window is None:
+        rhythms, shapes = [Convolutions(), OwnScale()], [Eigenmaps(), OwnScale()]
+        signals = [("convolutions", rhythms, [Windows()]), ("eigenmaps", shapes, [])]
+        for name, own, last in signals[: 1 + (length is None or length >= _LONG)]:
+            for kind, ends in ("", last), ("expected boundaries, ", [boundaries]):
+                members |= heads(kind + name, Chain([*own, *ends]), 3.0, 1.0, diagonal)
     if before is None:
         return members
     return {
@@ -148,19 +141,17 @@ def default_members(
 
 
 def members_for(segmenter: Any, given: Given, parts: Parts) -> list[Member]:
-    """Return the members of a Segmenter. Raises an error for one that cannot stand behind its view.
+    """Return the members of a Segmenter.
 
+    Views of members take the rows on the two sides of a gap for neighbors, if rows are left out.
     Without recordings left out, members cannot be compared. The only member is then one whitened
     learner by default, or with ``combine="best"`` the first given learner.
     """
-    who, behind = type(segmenter).__name__, leaves_out(segmenter.view_)
     if segmenter.members is not None:
         found = _listed(segmenter.members)
-        if behind:
-            _refuse_neighbors(who, found)
         return found[:1] if segmenter.combine == "best" and not parts.left_out else found
     if not parts.left_out:
-        refuse_regions(who, given.truths)
+        refuse_regions(type(segmenter).__name__, given.truths)
         return [Member("whitened", WhitenedMetricLearner(retune=True))]
     window = length = None
     if segmenter.for_streams:
@@ -168,7 +159,7 @@ def members_for(segmenter: Any, given: Given, parts: Parts) -> list[Member]:
     elif any(truth.pieces.stretches for truth in given.truths):
         length = typical_length(segmenter, given.truths)
     n_features = given.data.arrays[0].shape[1]
-    made = default_members(given.classes, n_features, behind, window, length=length)
+    made = default_members(given.classes, n_features, window, length=length)
     return [member for family in made.values() for member in family]
 
 
@@ -180,17 +171,6 @@ def _listed(members: Any) -> list[Member]:
         for name, family in families.items()
         for one in family
     ]
-
-
-def _refuse_neighbors(who: str, members: Sequence[Member]) -> None:
-    """Raise a ValueError if a member would read rows across those that a view leaves out."""
-    for _, learner, view, *_ in members:
-        if view is not None or not reads_rows_alone(learner):
-            raise ValueError(
-                f"{who} needs members that read every row alone behind a view that leaves rows "
-                f"out, got {learner!r}, which would read across gaps; pass "
-                "view=metriclearn.views.Fill(), or change the member (context=0)."
-            )
 
 
 def _is_segmenter(model: Any) -> bool:

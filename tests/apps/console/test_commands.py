@@ -228,7 +228,7 @@ def test_poses_of_deeplabcut_with_events_of_boris(tmp_path: Path, console: Conso
     (folder / "events.csv").write_text("\n".join(events))
     fit = ("fit", folder, "--out", model, "--segments", "events.csv", "--rate", 4)
     said = console(*fit, "--likelihood", 0.5)
-    assert "have missing values and are left out" in said.err
+    assert "have missing values, which are interpolated, or left out if no column has a" in said.err
     assert "labels:               a, b" in said.out
     assert "features:             tables, 2 columns, 4 rows per second" in said.out
     assert "missing" not in console(*fit, "--likelihood", 0.5, "--fill", 0.3).err

@@ -83,7 +83,9 @@ def test_missing_values_are_left_out_or_filled(is_broken, folder, told, monkeypa
             holes(machine(i)[0], 5 + i).to_csv(folder / f"m{i}.csv", index=False)
     model, new = folder / "a.model", folder.parent / "new.csv"
     said = told("fit", folder, *FIT, "--out", model).err
-    assert ("24 of " in said and "have missing values and are left out" in said) == is_broken
+    assert (
+        "24 of " in said and "missing values, which are interpolated, or left" in said
+    ) == is_broken
     table, ends = machine(7)
     holes(table).drop(columns="state").to_csv(new, index=False)
     for fill, note in (
@@ -105,8 +107,20 @@ def test_missing_values_are_left_out_or_filled(is_broken, folder, told, monkeypa
     error = told("segment", "-", "--model", model, status=1).err
     assert "needs rows with values, but has none" in error
     new.write_text("t,power,water\n0,1,\n0.5,,2\n")
-    error = told("segment", new, "--model", model, status=1).err
+    error = told("segment", new, "--model", model, "--fill", 0.1, status=1).err
     assert f"'{new}' needs a row without a missing value, but has none; interpolate" in error
+    assert "2 of 2 rows" in told("segment", new, "--model", model).err
+    new.write_text("t,power,water\n0,1,\n0.5,3,\n")
+    error = told("segment", new, "--model", model, status=1).err
+    assert f"'{new}' needs a number in every column, but column 'water' has none" in error
+    table.loc[60:, "water"], table.loc[55:64, "state"] = np.nan, "?"
+    table.to_csv(folder / "m1.csv", index=False)
+    for options, what in (
+        ([], "value in every column"),
+        (["--fill", 0.1], "row without a missing"),
+    ):
+        said = told("fit", folder, *FIT, "--out", filled_model, "--unknown", "?", *options).err
+        assert f"m1, or a stretch of it, does not have a {what}" in said
 
 
 def test_a_view_that_fills_gaps_follows_streams(tmp_path, told, monkeypatch) -> None:
