@@ -1,5 +1,7 @@
 """README.md, CONTRIBUTING.md and docs/: the code runs, and every file that they name exists."""
 
+import asyncio
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,6 +138,35 @@ def test_code_of_other_pages_runs_from_top_to_bottom(page: str, tmp_path, monkey
     for block in blocks:
         exec(compile(block, page, "exec"), names)
     assert len(blocks) > 1
+
+
+def test_code_of_the_page_of_deployment_gives_the_answers_of_the_learner(tmp_path, monkeypatch):
+    """In the unit and with the smallest segments of the learner; the service answers in JSON."""
+    monkeypatch.chdir(tmp_path)
+    data = make_change_points(4, 150, 4, 2, (4, 6), random_state=0)
+    learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
+    learner.tune_penalty(data.sequences, data.labels, unit="variance").set_params(min_size=3)
+    X = 0.3 * data.sequences[0]
+    expected = learner.predict_change_points(X).tolist()
+    save, service, onnx = python_blocks("docs/deployment.md")
+    names: dict[str, Any] = {"learner": learner}
+    exec(save + service, names)
+
+    def answer(body: str) -> tuple[int, dict[str, Any]]:
+        async def sent() -> Any:
+            return json.loads(body)
+
+        got = asyncio.run(names["segment"](SimpleNamespace(json=sent)))
+        return got.status_code, json.loads(got.body)
+
+    assert answer(json.dumps(X.tolist())) == (200, {"change_points": expected})
+    for body in ("[[1, 2]]", "{}", "[", "[]", "[[1, 2], [3]]", "7", "null", '"a"', "[[NaN, 0]]"):
+        status, reply = answer(body)
+        assert (status, list(reply)) == (422, ["error"])
+    *before, last = onnx.strip().splitlines()
+    names |= {"learner": learner, "Z": X @ learner.components_.T}
+    exec("\n".join([*before, f"found = {last}"]), names)
+    assert names["found"].tolist() == expected
 
 
 def test_every_local_link_leads_to_a_file_and_every_module_that_is_run_exists() -> None:

@@ -130,6 +130,32 @@ def read_npz(
         return arrays
 
 
+def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
+    """Replace an npz file as a whole, so that :func:`read_npz` reads it.
+
+    The arrays are compressed, unless they would become so small that the file would be refused.
+
+    Raises
+    ------
+    TooLarge
+        If the arrays have more than a gigabyte.
+    OSError
+        If the file cannot be written.
+    """
+    contents = sum(array.nbytes for array in arrays.values())
+    if contents > LARGEST:
+        raise TooLarge(
+            f"{os.fspath(path)!r} would hold {contents / 1e6:.0f} MB, and at most "
+            f"{LARGEST / 1e6:.0f} MB are read; save less, or pickle it for yourself."
+        )
+    with replacing(path) as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+        if contents > max(_SURE, _RATIO * stream.seek(0, os.SEEK_END)):
+            stream.seek(0)
+            stream.truncate()
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+
 def _size(archive: ZipFile, member: str) -> int:
     """Return the bytes of an array by its header. Raises ValueError for anything but an array."""
     form = np.lib.format

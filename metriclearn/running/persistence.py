@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
-from metriclearn.running.atomic import check_contents, read_npz, reading, replacing
+from metriclearn.running.atomic import check_contents, read_npz, reading, write_npz
 
 # Raised whenever a change makes older files unreadable.
 _FORMAT = 6
@@ -78,6 +78,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     ------
     TypeError
         If the format cannot store the estimator or a part of it.
+    ValueError
+        If the estimator has more than 1 GB, which :func:`load` refuses.
     OSError
         If the folder cannot be written.
 
@@ -96,8 +98,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     target, arrays = Path(path), parts.arrays
     arrays["metriclearn"] = np.array(json.dumps(document))
     arrays["digest"] = np.array(_digest(arrays))
-    with replacing(target) as stream:
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    write_npz(target, arrays)
     return target
 
 

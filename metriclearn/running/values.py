@@ -108,7 +108,7 @@ def _fault(array: NDArray, place: NDArray, signals: bool) -> tuple[str, str]:
         row = f" at position {tuple(place.tolist())}"
     remedy = "impute or remove such samples"
     if signals and value == "NaN":
-        remedy += ", or leave them out by view=metriclearn.views.LeaveOut()"
+        remedy += "; learners of segments leave them out with view=metriclearn.views.LeaveOut()"
     if array.ndim == 2 and len(array) > 1 and not np.isfinite(array[:, place[1]]).any():
         remedy = "no row has a number there, so drop this column"
     return value + row, remedy

@@ -174,7 +174,7 @@ SEGMENTER: Rows = [
             (ml.views.Chain([one]), "learns from labels and needs y as Labels"),
         )
     ),
-    (METRIC(GAPPED, Y), "got NaN at .* leave them out"),
+    (METRIC(GAPPED, Y), "got NaN at .* learners of segments leave them out"),
     (METRIC(*first(SHORTENED), **BEHIND), "min_size=4 samples, but data set 0 has one of 2"),
     (
         NAMED(*first(SHORTENED), **BEHIND, emissions=ml.views.Neighbors(0)),

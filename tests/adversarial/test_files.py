@@ -19,6 +19,7 @@ from metriclearn.apps.label_studio import read_tasks, write_tasks
 from metriclearn.datasets import SequenceFolder
 from metriclearn.datasets.formats import FORMATS, read_labels, write_file
 from metriclearn.datasets.registry import read_arrays
+from metriclearn.running import atomic
 from metriclearn.running.atomic import Checkpoint
 from tests.adversarial.callables import LABELS, X
 from tests.adversarial.outcome import CASES, Wrong, in_ci, is_ours, watched
@@ -162,6 +163,22 @@ def test_contents_are_measured_before_they_are_read(kind: str, tmp_path: Path) -
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 20e6
+
+
+def test_what_is_written_is_read(tmp_path: Path, monkeypatch) -> None:
+    """Also a stream of a sensor that rests, which a compressed file would hold in a few bytes."""
+    monkeypatch.setattr(atomic, "_SURE", 10**5)
+    path = tmp_path / "model.npz"
+    path.write_bytes(contents(tmp_path)["model"])
+    stream = ml.load(path).stream()
+    stream.push(np.zeros((50_000, X.shape[1])))
+    path = ml.save(stream, tmp_path / "stream.npz")
+    assert ml.load(path).n_samples_ == 50_000
+    before = path.read_bytes()
+    monkeypatch.setattr(atomic, "LARGEST", 10**5)
+    with pytest.raises(ValueError, match=r"would hold .* MB, and at most 0 MB are read; save less"):
+        ml.save(stream, path)
+    assert path.read_bytes() == before
 
 
 def _save_for_ever(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Streams of an agreement: its segments are those of all samples at once, whatever the chunks."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -123,6 +124,25 @@ def test_a_limit_bounds_delay_and_memory_and_is_told_once() -> None:
     assert streamed(calm, np.array_split(X, 9))[0] == consensus.predict_change_points(X).tolist()
     assert calm.exact_
     np.testing.assert_allclose(ends[-3:-1], consensus.predict_change_points(X)[-3:-1], atol=30)
+
+
+def test_a_calm_stream_needs_no_more_memory_after_a_long_time() -> None:
+    """Names are voted for since the last change, which may be long ago."""
+    rng = np.random.default_rng(0)
+    scores = [segmenter_of(rng, 1, 1, 50.0, names=2).present_score for _ in range(2)]
+    stream = agreed(scores, 1, np.full(2, 0.5), scores[0].classes).stream(max_delay=64)
+
+    def peak(n: int) -> int:
+        stream.push(np.zeros((n, 1)))
+        tracemalloc.start()
+        stream.push(np.zeros((256, 1)))
+        needed = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return needed
+
+    peak(64)
+    assert peak(256) > peak(20000) / 2
+    assert stream.places_.tolist() == [0]  # no change so far
 
 
 def test_the_follower_of_models_with_names_has_names() -> None:

@@ -66,6 +66,9 @@ def test_default_members_are_for_tables() -> None:
     found = ml.Clusterer(n_folds=2, verbose=False).fit(X[::2], Y[::2])
     assert set(found.cross_fit_.families) == {"diagonal", "full", "whitened"}
     assert -found.score(X[1::2], Y[1::2]) * 75 < 0.8
+    # Answers of the same model, from starts of K-means that many seeds would give others
+    noise = np.random.default_rng(0).normal(size=(80, 4))
+    assert np.array_equal(found.predict(noise, 12), found.predict(noise, 12))
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,14 @@ def test_names_of_columns_decide_not_positions(names) -> None:
     fitted.predict(pd.DataFrame(B, columns=names))
     fitted.predict(B)
     fitted.predict(pd.DataFrame(B))
-    with assert_refused("needs the feature names it was fitted with, in that order"):
-        fitted.predict(pd.DataFrame(B, columns=names).iloc[:, ::-1])
+    other = pd.DataFrame(B, columns=names)
+    remedy = r".* Pass the columns of the training, table\[\["
+    remedy = remedy if hasattr(fitted, "feature_names_in_") else ""
+    with assert_refused("needs the feature names it was fitted with, in that order" + remedy):
+        fitted.predict(other.iloc[:, ::-1])
+    if names is NAMES:
+        with assert_refused("X has 3 features, but TunedSegmenter is expecting 2" + remedy):
+            fitted.predict(other.assign(further=0.0))
 
 
 SPARSE = "needs dense data, got a sparse matrix; call"

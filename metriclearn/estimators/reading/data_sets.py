@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import check_changed
 from metriclearn.running.stored import StoredArrays
-from metriclearn.running.values import real_array, sort_of, text
+from metriclearn.running.values import real_array, shown, sort_of, text
 from metriclearn.views.columns import Measures, measure
 from metriclearn.views.plain import reads_missing
 
@@ -228,19 +228,22 @@ def check_features(estimator: Any, data: Data) -> Data:
         check_is_fitted(estimator)
     check_changed(estimator)
     who, expected = type(estimator).__name__, estimator.n_features_in_
+    given, known = data.feature_names, getattr(estimator, "feature_names_in_", None)
+    numbers, remedy = np.arange(expected, dtype=object), data.remedy
+    fitted = numbers if known is None else known
+    if known is not None and given is not None and {*map(text, known)} <= {*map(text, given)}:
+        remedy = f" Pass the columns of the training, table[{shown(list(fitted))}]."
     if data.n_features != expected:
         one = " Reshape your data: a 1-D array is a signal of one feature, not a sample."
         raise ValueError(
             f"X has {data.n_features} features, but {who} is expecting {expected} features as "
-            f"input.{data.remedy or one * (data.n_features == 1)}"
+            f"input.{remedy or one * (data.n_features == 1)}"
         )
-    numbers = np.arange(expected, dtype=object)
-    fitted = getattr(estimator, "feature_names_in_", numbers)
-    names = numbers if getattr(data, "numbered", False) else data.feature_names
+    names = numbers if getattr(data, "numbered", False) else given
     if names is not None and _are_others(names, fitted):
         raise ValueError(
             f"{who} needs the feature names it was fitted with, in that order; the "
-            "feature names should match those that were passed during fit."
+            f"feature names should match those that were passed during fit.{remedy}"
         )
     return data
 

@@ -328,12 +328,13 @@ class BoundaryRates:
         """Return the probabilities of boundaries with these shares, by a logistic regression.
 
         The regression predicts from the log odds of the shares whether a boundary is true, that is,
-        has a true boundary within the tolerance.
+        has a true boundary within the tolerance. If all n boundaries are true, or none, there is
+        nothing to regress on, and the rate is (n + 1) / (n + 2), or 1 / (n + 2), for all shares.
         """
         close = self.known(tolerance) <= tolerance
         true = close[:, 0]
         if len(np.unique(true)) < 2:
-            return np.full(len(shares), float(true[0]))
+            return np.full(len(shares), (true.sum() + 1) / (len(true) + 2))
         if not len(shares):
             return shares
         curve = LogisticRegression().fit(_log_odds(close[:, 1:] @ self.weights), true)

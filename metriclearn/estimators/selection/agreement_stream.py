@@ -234,18 +234,25 @@ class AgreementStream(SegmenterStream):
         """Append the cumulative votes for names at all ``places`` except the first."""
         if self.segmenter.classes_ is None or not any(map(len, self.codes_)):
             return
-        start, stop = int(places[0]), int(places[-1])
-        votes = np.zeros((stop - start, len(self.segmenter.classes_)))
+        # Sums over single samples round as in the whole sequence, so ties are the same. After a
+        # decision by max_delay they need not, and a segment may last for days: names change only at
+        # ends, so stretches between ends are enough.
+        if self.exact_:
+            cuts = np.arange(places[0], places[-1] + 1)
+        else:
+            cuts = np.unique(np.concatenate([places, *self.ends_]))
+            cuts = cuts[(cuts >= places[0]) & (cuts <= places[-1])]
+        votes = np.zeros((len(cuts) - 1, len(self.segmenter.classes_)))
         given = self.segmenter.agreement_.name_weights
         weights = self._weights if given is None else given
         for q, ends, codes in zip(weights.tolist(), self.ends_, self.codes_):
             if len(codes):
-                here = np.searchsorted(ends, np.arange(start, stop), side="right")
-                votes[np.arange(stop - start), codes[here]] += q
+                here = np.searchsorted(ends, cuts[:-1], side="right")
+                votes[np.arange(len(votes)), codes[here]] += q
         if self.votes_ is None:
             self.votes_ = np.zeros((1, votes.shape[1]))
-        votes = np.vstack([self.votes_[-1:], votes])
-        sums = np.cumsum(votes, axis=0)[places[1:] - start]
+        votes = np.vstack([self.votes_[-1:], votes * np.diff(cuts)[:, None]])
+        sums = np.cumsum(votes, axis=0)[np.searchsorted(cuts, places[1:])]
         self.votes_ = np.vstack([self.votes_, sums])
 
     def _shared_segments(self) -> StreamedSegments:
