@@ -226,7 +226,7 @@ class Contestant(RowNames):
     def fit(self, X: Arrays, y: Arrays, groups: ArrayLike | None = None) -> Self:
         """Make a new instance and fit it."""
         self.model_, self.classes_ = self.kind(), np.unique(np.concatenate(y))
-        fit_in_groups(self.model_, _copies(X), y, groups)
+        fit_in_groups(self.model_, _copies(X), _copies(y), groups)
         return self
 
     def predict(self, X: Arrays) -> list[NDArray]:
@@ -255,7 +255,7 @@ class Contestant(RowNames):
 
 
 def _copies(X: Arrays) -> list[NDArray]:
-    """Copy the rows, which other fits need unchanged."""
+    """Copy rows or labels, which other fits and the score need unchanged."""
     return [np.array(x) for x in X]
 
 

@@ -1,6 +1,7 @@
 """Public data sets: the real files, made files by hand, and damaged ones. A data set is a row."""
 
 import lzma
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,10 @@ def test_real_penalties_score_as_published(shared_folder: Callable[[str], Path])
         data.errors_at([1.0])
     with pytest.raises(ValueError, match="needs a set and its folds"):
         load_dataset("penalties", root, set="nothing")
+
+
+def test_every_data_set_has_a_line_in_the_table_of_the_docstring() -> None:
+    assert not set(registry.SOURCES) - set(re.findall(r"\w+", str(load_dataset.__doc__)))
 
 
 COVER = "needs non-empty segments that cover its"

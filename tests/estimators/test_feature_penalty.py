@@ -109,8 +109,8 @@ def test_segments_of_single_samples_are_told() -> None:
         fitted.predict(XS)
         fitted.predict(noisy, n_segments=60)
     fitted.score_ = fitted.score_.at(1e-3 * fitted.penalty_)
-    with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 2 data sets"):
-        assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
+    with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 3 data sets"):
+        assert len(fitted.predict_change_points([noisy, 0 * noisy, noisy[:5]])[0]) > 30
 
 
 def test_penalties_go_no_further_than_they_were_learned() -> None:

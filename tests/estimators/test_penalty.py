@@ -200,6 +200,17 @@ def test_paths_known_from_before_change_nothing() -> None:
     np.testing.assert_allclose(again.predict_penalties(X), learner.predict_penalties(X))
 
 
+def test_recordings_that_bound_the_penalty_on_one_side_count() -> None:
+    X, known = sequences()
+    known[:6] = [ml.PartialPartition(60, regions=[(18, 27, ml.problem.NO_CHANGE)])] * 6
+    learner = ml.PenaltyLearner().fit(X, known)
+    ends = np.isfinite(learner.intervals_)
+    some, rows = ends.any(axis=1), learner.sequence_features_.transform(X)
+    assert some.sum() > ends.all(axis=1).sum()
+    expected = clone(learner.regression).fit(rows[some], learner.intervals_[some]).predict(rows)
+    np.testing.assert_allclose(np.log(learner.predict_penalties(X)), expected)
+
+
 def test_bayesian_criterion() -> None:
     rng = np.random.default_rng(0)
     X = np.repeat([0.0, 1.0, 0.2], 400)[:, None] + rng.normal(0, 0.1, (1200, 1))

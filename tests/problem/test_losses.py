@@ -1,5 +1,7 @@
 """The Frobenius loss against its definition, at all pairs of small partitions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from metriclearn import PartialPartition, Partition
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem import DenseForm, FrobeniusLoss, KnownLoss, LowRankForm
+from tests.conformance.test_plugs import TooManyClusters
 from tests.exhaustive import all_partitions, all_segmentations, equivalence_matrix
 from tests.strategies import partial_partitions
 
@@ -63,6 +66,21 @@ def test_loss_and_augmented_form_equal_the_dense_definition(rows) -> None:
         assert form.at(partition) + offset == pytest.approx(total, abs=1e-10)
         shifted = form.shifted(2.0).at(partition)
         assert shifted + offset == pytest.approx(total + 2 * partition.n_clusters, abs=1e-10)
+
+
+# A new loss is a row.
+LOSSES: list[Any] = [LOSS, KnownLoss(), TooManyClusters()]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_augmented_forms_add_the_loss_to_all_segmentations_of_six_samples(loss) -> None:
+    form = LowRankForm(np.random.default_rng(0).normal(size=(6, 2)))
+    every = [Partition(ends=np.array(ends)) for ends in all_segmentations(6)]
+    for truth in every:
+        augmented, constant = loss.augment(form, truth, 1.7)
+        for one in every:
+            total = form.at(one) + 1.7 * 6 * loss(one, truth)
+            assert augmented.at(one) + constant == pytest.approx(total, abs=1e-10)
 
 
 @settings(max_examples=100, deadline=None)

@@ -223,8 +223,9 @@ def read_samples(
     label: str,
     columns: list[str],
     title: str | None = None,
+    texts: bool = False,
 ) -> LabeledTable:
-    """Read a table with a row per sample. Labels of letters are texts, others are numbers.
+    """Read a table with a row per sample. Labels are whole numbers, or ``texts``.
 
     Parameters
     ----------
@@ -232,8 +233,9 @@ def read_samples(
         Name of the file, and of its columns.
     title : str, optional
         Name of the result, by default the name of the data set.
+    texts : bool
     """
-    kinds = {label: str if name == "letter" else int} | dict.fromkeys(columns, float)
+    kinds = {label: str if texts else int} | dict.fromkeys(columns, float)
     table = read(name, file, root, kinds)
     X = table[columns].to_numpy(dtype=np.float64)
     return LabeledTable(title or name, X, np.asarray(table[label].to_list()), columns)

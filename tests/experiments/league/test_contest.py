@@ -329,11 +329,12 @@ def test_a_contestant_is_a_file_and_is_compared_with_committed_rows(
         with pytest.raises(ValueError, match=r"Half.predict needs to return a label for each row"):
             model.predict_change_points(noisy(1.0))
     (tmp_path / "zero.py").write_text(
-        HALF.replace("        self.names", "        X[0][:] = 0\n        self.names")
+        HALF.replace("        self.names", "        X[0][:] = y[0][:] = 0\n        self.names")
     )
-    rows = noisy(1.0)
-    Contestant(f"{tmp_path}/zero.py").fit(rows, [TRUTH] * 4)
-    assert np.all(rows[0].std(axis=0) > 0.5)  # other fits see what was given
+    rows, labels = noisy(1.0), TRUTH.copy()
+    Contestant(f"{tmp_path}/zero.py").fit(rows, [labels] * 4)
+    assert np.all(rows[0].std(axis=0) > 0.5)  # other fits and the score see what was given
+    np.testing.assert_array_equal(labels, TRUTH)
     if data_folder("mocap6").is_dir():
         options = ("only=routines", f"contestant={tmp_path}/half.py", "pictures=false")
         results = results_of(tmp_path / "out", "experiment=league", *options)
