@@ -81,7 +81,7 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         if self.extractor is None:
             note_far_values(type(self).__name__, data)
         if view is None:
-            mended(data)
+            mended(type(self).__name__, data)
         return data
 
     def _view_of(self, rows: NDArray) -> Any:

@@ -166,6 +166,10 @@ SEGMENTER: Rows = [
             (3, "needs groups=.…. with a name or a number for each of 5"),
         ]
     ),
+    (
+        DOOR([X[0], np.where([1, 0] * (X[1].shape[1] // 2), NAN, X[1]), *X[2:]], Y),
+        "Segmenter needs a number in every column, but column 0 of recording 1 has none; leave",
+    ),
     *(
         (DOOR(X, Y, members=MEMBERS, view=view), words)
         for one in (ml.views.ExpectedBoundaries(), ml.views.Whiten(), ml.views.Posteriors())

@@ -339,11 +339,13 @@ def _front_view(who: str, view: Any, data: DataSets) -> Any:
                 "the learners in members."
             )
         return view
-    return mended(data)
+    return mended(who, data)
 
 
-def mended(data: DataSets) -> LeaveOut | None:
+def mended(who: str, data: DataSets) -> LeaveOut | None:
     """Return a view for recordings with NaN, with a note, or None if there are none.
+
+    Raises ValueError if a column of a recording has no number.
 
     On recordings with missing values in one column at a time, interpolation was better than leaving
     the rows out. Long gaps of all columns were better left out.
@@ -352,6 +354,12 @@ def mended(data: DataSets) -> LeaveOut | None:
     some, empty = (sum(int(how(one, 1).sum()) for one in unknown) for how in (np.any, np.all))
     if not some:
         return None
+    for i, one in enumerate(unknown):
+        for never in np.flatnonzero(one.all(axis=0))[:1]:
+            raise ValueError(
+                f"{who} needs a number in every column, but column {never} of recording {i} has "
+                "none; leave the recording out, or fit without this column."
+            )
     count = f"of {sum(map(len, unknown))} rows"
     told = [f"{empty} {count} have no value and are left out"] if empty else []
     if some > empty:
