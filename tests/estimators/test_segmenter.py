@@ -816,7 +816,7 @@ def test_labels_of_several_kinds_keep_their_names_where_rows_are_missing() -> No
     )
     given = LabeledPartition(N.change_points, y[0][N.change_points - 1])
     segmenter = ml.Segmenter(learner, n_folds=2, verbose=False)
-    with pytest.warns(UserWarning, match="1 of .* rows have missing values"):
+    with pytest.warns(UserWarning, match="1 of .* rows have no value"):
         segmenter.fit(X, [given, partial, ml.Partition.from_runs(y[2]).change_points])
     assert segmenter.classes_.tolist() == sorted(set(y[0]))
 
