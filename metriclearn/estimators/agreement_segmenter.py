@@ -366,9 +366,11 @@ class AgreementSegmenter(Streaming, ScoredByLoss, ComponentParameters):
         """
         check_is_fitted(self)
         if self.view_ is not None:
+            remedy = "give the view to the learners in members"
+            if leaves_out(self.view_):
+                remedy = "for rows without NaN take segmenter.behind(None).stream()"
             raise ValueError(
-                f"{type(self).__name__} needs view=None for a stream, got {self.view_!r}; give the "
-                "view to the learners in members."
+                f"{type(self).__name__} needs view=None for a stream, got {self.view_!r}; {remedy}."
             )
         one = len(self.agreement_.scores) == 1
         return (SegmenterStream if one else AgreementStream)(self, max_delay).start()

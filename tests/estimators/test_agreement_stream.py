@@ -185,5 +185,8 @@ def test_what_cannot_follow_is_named_with_the_remedy(consensus) -> None:
     with pytest.raises(ValueError, match="Segmenter needs a model with a score for a stream, got"):
         one.stream()
     filled = ml.Segmenter(METRICS, view=ml.views.Fill(), n_folds=2, verbose=False).fit(X, y)
+    behind = filled.behind(ml.views.LeaveOut())
+    with pytest.raises(ValueError, match=r"without NaN take segmenter\.behind\(None\)\.stream"):
+        behind.stream()
     with pytest.raises(ValueError, match=r"needs view=None for a stream, got Fill\(\)"):
         filled.stream()
