@@ -343,7 +343,7 @@ def _front_view(who: str, view: Any, data: DataSets) -> Any:
 
 
 def mended(who: str, data: DataSets) -> LeaveOut | None:
-    """Return a view for recordings with NaN, with a note, or None if there are none.
+    """Return a view for recordings with NaN, with notes, or None if there are none.
 
     Raises ValueError if a column of a recording has no number.
 
@@ -361,11 +361,13 @@ def mended(who: str, data: DataSets) -> LeaveOut | None:
                 "none; leave the recording out, or fit without this column."
             )
     count = f"of {sum(map(len, unknown))} rows"
-    told = [f"{empty} {count} have no value and are left out"] if empty else []
     if some > empty:
-        told.insert(0, f"{some - empty} {count} have missing values, which are interpolated")
-        told.append("to leave them out, pass view=metriclearn.views.LeaveOut()")
-    note(f"{'; '.join(told)}.")
+        note(
+            f"{some - empty} {count} have missing values, which are interpolated; pass "
+            "view=metriclearn.views.LeaveOut() to leave these rows out."
+        )
+    if empty:
+        note(f"{empty} {count} have no value and are left out.")
     return LeaveOut(fill=True)
 
 
